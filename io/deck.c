@@ -87,7 +87,7 @@ static ts_err grow(ts_deck *d) {
   return TS_OK;
 }
 
-static ts_table_config *add_table(ts_deck *d, const config_setting_t *s) {
+ts_table_config *ts_deck_add_table(ts_deck *d, const config_setting_t *s) {
   ts_config *c = d->config;
   if (c->n_tables == d->capacity && grow(d) != TS_OK) return NULL;
   d->origin[c->n_tables] = s;
@@ -98,7 +98,7 @@ static ts_table_config *add_table(ts_deck *d, const config_setting_t *s) {
 static void read_table(ts_deck *d, const config_setting_t *defaults,
                        const config_setting_t *s, const char *const *sets,
                        int n_sets) {
-  ts_table_config *t = add_table(d, s);
+  ts_table_config *t = ts_deck_add_table(d, s);
   if (!t) return;
   ts_deck_defaults(d, TS_SCOPE_TABLE, t);
   if (defaults) ts_deck_group(d, TS_SCOPE_TABLE, defaults, "", t);
@@ -160,6 +160,7 @@ static void read_tables(ts_deck *d, const config_t *tree,
     ts_deck_error(d, s, "more than %d tables", TABLES_MAX);
     return;
   }
+  ts_deck_wide(d, sets, n_sets);
   for (int i = 0; i < n_sets; i++) ts_deck_set_check(d, sets[i]);
 }
 

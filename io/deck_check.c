@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/features.h"
 #include "base/mem.h"
 #include "io/deck_impl.h"
 #include "io/source.h"
@@ -38,8 +39,7 @@ static int by_name(const void *a, const void *b) {
   return order ? order : (x->table > y->table) - (x->table < y->table);
 }
 
-/* Names of tables, and their features, which are looked up in one table each,
- * are given once. */
+/* Names of tables are given once, and in a table its features. */
 static void check_names(ts_deck *d, bool features) {
   const ts_config *c = d->config;
   use *uses = NULL;
@@ -57,6 +57,7 @@ static void check_names(ts_deck *d, bool features) {
   for (int64_t i = 1; i < n; i++) {
     const use *x = &uses[i];
     if (strcmp(x->name, x[-1].name) != 0) continue;
+    if (features && x->table != x[-1].table) continue;
     if (features)
       ts_deck_error(
           d, d->origin[x->table],
@@ -124,10 +125,7 @@ static void check_tier(ts_deck *d, int32_t t) {
 }
 
 static bool has_feature(const ts_config *c, const char *name) {
-  for (int32_t t = 0; t < c->n_tables; t++)
-    for (int32_t i = 0; i < c->tables[t].features.n; i++)
-      if (!strcmp(c->tables[t].features.item[i], name)) return true;
-  return false;
+  return ts_feature_find(c, name) >= 0;
 }
 
 static void check_dedup(ts_deck *d, const config_setting_t *root) {
@@ -180,6 +178,13 @@ static void check_tasks(ts_deck *d, const config_setting_t *root) {
   }
 }
 
+/* They are a part of inputs' names. */
+static void check_group_name(ts_deck *d, int32_t t) {
+  const char *group = d->config->tables[t].group;
+  if (group && strpbrk(group, ".@:,/ "))
+    ts_deck_error(d, d->origin[t], "\"%.80s\" is no name for a group", group);
+}
+
 static void check_tables(ts_deck *d) {
   const int n_before = d->n_errors;
   if (!d->config->n_tables && !n_before)
@@ -188,6 +193,7 @@ static void check_tables(ts_deck *d) {
     check_table(d, t, n_before);
     check_processor(d, t);
     check_tier(d, t);
+    check_group_name(d, t);
   }
   check_names(d, false);
   check_names(d, true);

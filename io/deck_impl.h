@@ -68,6 +68,13 @@ void ts_deck_group(ts_deck *, ts_scope, const config_setting_t *s,
 void ts_deck_key(ts_deck *, ts_scope, const config_setting_t *s,
                  const char *path, void *to);
 
+/* One more table, which S makes, of zeros; NULL: there is no memory. */
+ts_table_config *ts_deck_add_table(ts_deck *, const config_setting_t *s);
+
+/* deck_wide.c: the tables that tables with wide = true add, with what --set
+ * says of them. */
+void ts_deck_wide(ts_deck *, const char *const *sets, int n_sets);
+
 /* deck_set.c: "group.key=value" into the tree: first the deck's own keys, then,
  * LATE, those of layers, which are there then (or, for tables.NAME.key, kept
  * and applied later by ts_deck_set_table). */

@@ -127,6 +127,8 @@ static bool is_given(const ts_key *k, const void *v) {
   if (k->kind == TS_KEY_LATER) return false;
   if (k->kind == TS_KEY_FLOAT) return !isnan(*(const double *)v);
   if (!strcmp(k->path, "checkpoint.dir")) return true;
+  /* The table that it adds is there itself. */
+  if (k->scope == TS_SCOPE_TABLE && !strcmp(k->path, "wide")) return false;
   if (k->kind == TS_KEY_STRING || k->kind == TS_KEY_PATH)
     return *(char *const *)v != NULL;
   /* Either of the pair is left out. */

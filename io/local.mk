@@ -68,6 +68,7 @@ tessera_sources += \
   io/deck_search.c \
   io/deck_set.c \
   io/deck_spare.c \
+  io/deck_wide.c \
   io/deck_value.c \
   io/deck_zoo.c \
   io/deck_text.c \

@@ -9,6 +9,12 @@ KEY(TABLE, "name", name, STRING, NULL, "", 1, 0, NULL,
            "width of a row; multiples of 16 are fast"),
     KEY(TABLE, "features", features, STRINGS, NULL, "", 1, 0, NULL,
         "looked up in this table; C{1..26} gives one per table"),
+    WORD(TABLE, group, STRING, "", NULL,
+         "of inputs of model.layers that it is in: \"wide\" is read by "
+         "embeddings:wide and fields:wide; \"\": the main one"),
+    FLAG(TABLE, wide, "false",
+         "its features are in a table NAME_wide, too: the same, but for dim = "
+         "1 and group = \"wide\""),
     WORD(TABLE, pooling, CHOICE, "sum", "sum|mean|-none", "of a bag's rows"),
     FLAG(TABLE, weighted, "false", "ids carry weights"),
     WORD(TABLE, dtype, CHOICE, "f32", "f32|bf16|f16",

@@ -8,6 +8,13 @@ ts_err ts_arch_check(const ts_model_spec *s) {
   const ts_config *c = s->config;
   const ts_ints *over = &c->model.over_arch;
   for (int32_t t = 0; t < c->n_tables; t++)
+    if (c->tables[t].group && *c->tables[t].group)
+      return ts_fail(TS_ERR_DECK,
+                     "table %s: model.kind = \"%s\" takes all tables alike: "
+                     "its tables of group \"%s\" are read by model.layers "
+                     "alone",
+                     c->tables[t].name, c->model.kind, c->tables[t].group);
+  for (int32_t t = 0; t < c->n_tables; t++)
     if (c->tables[t].pooling == TS_POOL_NONE)
       return ts_fail(TS_ERR_DECK,
                      "table %s: pooling \"none\" gives sequences, which "

@@ -7,7 +7,9 @@
 #include <string.h>
 
 #include "tests/support/deck_text.h"
+#include "base/features.h"
 #include "base/hash.h"
+#include "base/kinds.h"
 #include "io/schema.h"
 
 /* Integers of a deck have 64 bits, with an L or without. */
@@ -219,6 +221,90 @@ TS_TEST(deck_in_force) {
   ts_deck_destroy(b);
 }
 
+static const char wide_deck[] =
+    "run = { epochs = 1; };\n"
+    "data = { format = \"synthetic\"; batch_per_rank = 8; };\n"
+    "table_defaults = { dim = 16; optimizer = { kind = \"adam\"; lr = 0.5; };"
+    " };\n"
+    "tables = (\n"
+    "  { name = \"t{0..1}\"; rows = [10, 20]; wide = true; pooling = \"mean\";"
+    " features = [\"a{0..1}\", \"b{0..1}\"]; cache = { depth = 2; }; },\n"
+    "  { name = \"u\"; rows = \"auto\"; wide = true; sharding = \"grid\";"
+    " ranks = [1, 3]; features = \"a0\"; },\n"
+    "  { name = \"v\"; rows = 40; features = \"c\"; group = \"seen\";"
+    " sharding = \"row_wise\"; } );\n";
+
+/* wide = true adds tables behind all others, which the deck in force has as
+ * they are, with what --set says of them. */
+TS_TEST(wide_tables) {
+  static const char *const sets[] = {"tables.t1_wide.optimizer.lr=2.5",
+                                     "tables.v.wide=true"};
+  ts_config *a, *b;
+  ts_str first = {0}, second = {0};
+  ck_assert_ok(ts_deck_parse(&a, wide_deck, "/tmp", sets, 2));
+  ck_assert_int_eq(a->n_tables, 8);
+  const ts_table_config *t = &a->tables[5], *u = &a->tables[6];
+  ck_assert_str_eq(t->name, "t1_wide");
+  ck_assert_str_eq(t->group, "wide");
+  ck_assert_str_eq(a->tables[1].group, "");
+  ck_assert(t->is_wide && !t->wide && a->tables[1].wide);
+  ck_assert(!a->tables[1].is_wide);
+  ck_assert_int_eq(t->rows, 20);
+  ck_assert_int_eq(t->dim, 1);
+  ck_assert_int_eq(t->pooling, TS_POOL_MEAN);
+  ck_assert_int_eq(t->features.n, 2);
+  ck_assert_str_eq(t->features.item[1], "b1");
+  ck_assert_str_eq(t->optimizer.kind, "adam");
+  ck_assert(t->optimizer.lr == 2.5 && a->tables[1].optimizer.lr == 0.5);
+  ck_assert_int_eq(t->cache.depth, 2);
+  ck_assert_int_eq(u->rows, TS_ROWS_AUTO);
+  ck_assert_int_eq(u->sharding, TS_SHARD_AUTO);
+  ck_assert_int_eq(u->ranks.n, 0);
+  ck_assert_int_eq(a->tables[2].ranks.n, 2);
+  ck_assert_str_eq(a->tables[7].name, "v_wide");
+  ck_assert_int_eq(a->tables[7].sharding, TS_SHARD_ROW_WISE);
+  ck_assert_ok(ts_deck_print(&first, a));
+  ck_assert_ptr_null(strstr(first.text, "wide = true"));
+  ck_assert_ok(ts_deck_parse(&b, first.text, "/", NULL, 0));
+  ck_assert_ok(ts_deck_print(&second, b));
+  ck_assert_str_eq(first.text, second.text);
+  ck_assert_int_eq(b->n_tables, 8);
+  ts_str_reset(&second);
+  ck_assert_ok(ts_deck_differ(&second, first.text, a));
+  ck_assert_int_eq(second.n_bytes, 0);
+  ts_deck_destroy(a);
+  ts_deck_destroy(b);
+  ts_str_reset(&first);
+  ts_str_reset(&second);
+}
+
+/* Features by name: the first, or that of a table; one column for all. */
+TS_TEST(features_of_several_tables) {
+  ts_config *c;
+  ts_feature_columns m;
+  ck_assert_ok(ts_deck_parse(&c, wide_deck, "/tmp", NULL, 0));
+  const int32_t first[] = {0, 1, 2, 3, 0, 5, 0, 1, 2, 3, 0};
+  const int32_t column[] = {0, 1, 2, 3, 0, 4, 0, 1, 2, 3, 0};
+  ck_assert_ok(ts_feature_columns_create(&m, c));
+  ck_assert_int_eq(m.n_features, 11);
+  ck_assert_int_eq(m.n, 5);
+  for (int32_t f = 0; f < 11; f++) {
+    ck_assert_int_eq(m.first[f], first[f]);
+    ck_assert_int_eq(m.column[f], column[f]);
+    ck_assert_int_eq(ts_feature_column(c, f, 5), column[f]);
+    ck_assert_int_eq(ts_feature_column(c, f, 11), f);
+  }
+  ts_feature_columns_reset(&m);
+  ck_assert_int_eq(ts_feature_find(c, "a0"), 0);
+  ck_assert_int_eq(ts_feature_find(c, "a0@t0"), 0);
+  ck_assert_int_eq(ts_feature_find(c, "a0@u"), 4);
+  ck_assert_int_eq(ts_feature_find(c, "b1@t1_wide"), 9);
+  ck_assert_int_eq(ts_feature_find(c, "a0@t1"), -1);
+  ck_assert_int_eq(ts_feature_find(c, "a0@"), -1);
+  ck_assert_int_eq(ts_feature_find(c, "d"), -1);
+  ts_deck_destroy(c);
+}
+
 /* Every row of the schema has a default that it takes, and help.  Kinds,
  * limits and defaults are what decks in use count on: who changes one on
  * purpose changes the sum. */
@@ -234,7 +320,7 @@ TS_TEST(schema_rows) {
                  k->kind, k->min, k->max, k->fallback ? k->fallback : "none");
     sum = ts_crc32c(sum, row, (size_t)n);
   }
-  ck_assert_uint_eq(sum, 1033900228);
+  ck_assert_uint_eq(sum, 761776639);
 }
 
 /* One key: kind, unit, choices, limits, default, what is to come. */

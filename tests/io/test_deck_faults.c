@@ -68,7 +68,7 @@ TS_TEST(all_errors_at_once) {
       "run = { sead = 1; };\n"
       "data = { format = \"synthetic\"; batch_per_rank = -1; };\n"
       "tables = ( { name = \"a\"; rows = 1; features = \"f\"; },\n"
-      "  { name = \"a\"; rows = 1; features = [\"f\"]; } );\n";
+      "  { name = \"a\"; rows = 1; features = [\"f\", \"f\"]; } );\n";
   refused(deck, NULL, "deck:1: unknown key \"run.sead\"");
   refused(deck, NULL, "deck:2: data.batch_per_rank = -1 is out of range");
   refused(deck, NULL, "run.steps or run.epochs is missing");
@@ -99,8 +99,13 @@ static const char *const table_faults[][2] = {
      "rows lists 1 numbers, the name counts 2"},
     {"( { name = \"a{0..1}\"; rows = 1; features = \"f{0..2}\"; } );",
      "counts 3, the name counts 2"},
-    {"( { name = \"a{0..1}\"; rows = 1; features = \"f\"; } );",
-     "feature \"f\" of table a1 is already in table a0"},
+    {"( { name = \"a\"; rows = 1; features = [\"f\", \"g\", \"f\"]; } );",
+     "feature \"f\" of table a is already in table a"},
+    {"( { name = \"a\"; rows = 1; features = \"f\"; group = \"b@c\"; } );",
+     "\"b@c\" is no name for a group"},
+    {"( { name = \"a\"; rows = 1; features = \"f\"; wide = true; },\n"
+     "  { name = \"a_wide\"; rows = 1; features = \"g\"; } );",
+     "deck:3: there are two tables named a_wide"},
     {"( { name = \"a\"; rows = 1; features = \"f\"; kernel = \"dense\"; } "
      ");",
      "\"dense\" is not in this version; it has: auto, fused, cached, host"},
