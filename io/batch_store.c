@@ -6,10 +6,15 @@
 #include "base/mem.h"
 #include "runtime/trace.h"
 
-static void name_features(ts_feature_of *of, const ts_config *c) {
-  for (int32_t t = 0; t < c->n_tables; t++)
-    for (int32_t k = 0; k < c->tables[t].features.n; k++)
-      *of++ = (ts_feature_of){&c->tables[t], c->tables[t].features.item[k]};
+static ts_err name_features(ts_feature_of *of, const ts_config *c) {
+  ts_feature_columns m;
+  TS_DO(ts_feature_columns_create(&m, c));
+  for (int32_t t = 0, f = 0; t < c->n_tables; t++)
+    for (int32_t k = 0; k < c->tables[t].features.n; k++, f++)
+      of[f] = (ts_feature_of){&c->tables[t], c->tables[t].features.item[k],
+                              m.first[f]};
+  ts_feature_columns_reset(&m);
+  return TS_OK;
 }
 
 ts_err ts_batch_store_create(ts_batch_store **out, const ts_config *c,
@@ -24,7 +29,7 @@ ts_err ts_batch_store_create(ts_batch_store **out, const ts_config *c,
   TS_TRY(ts_mem_many(s->feature, n, INPUT));
   TS_TRY(ts_mem_many(s->batch.kjt.features, n, INPUT));
   TS_TRY(ts_mem_many(s->of, n, INPUT));
-  name_features(s->of, c);
+  TS_TRY(name_features(s->of, c));
   s->batch.kjt.n_features = n;
   s->batch.owner = s;
   *out = s;
@@ -134,6 +139,40 @@ ts_err ts_batch_store_feature(ts_batch_store *s, int32_t f, int64_t n_ids,
   return TS_OK;
 }
 
+/* ---- columns of several features ----------------------------------------- */
+
+bool ts_batch_store_is_same(const ts_batch_store *s, int32_t f) {
+  const ts_table_config *t = s->of[f].table, *x = s->of[s->of[f].first].table;
+  return s->of[f].first != f && t->rows == x->rows &&
+         t->weighted == x->weighted;
+}
+
+ts_err ts_batch_store_copy(ts_batch_store *s, int32_t f) {
+  const bool weighted = s->of[f].table->weighted;
+  const ts_feature_store *from = &s->feature[s->of[f].first];
+  const int64_t n = s->batch.kjt.features[s->of[f].first].n_ids;
+  TS_DO(ts_batch_store_feature(s, f, n, from->bags, weighted));
+  const ts_feature_store *to = &s->feature[f];
+  const size_t bags = (size_t)s->batch.n;
+  if (n) memcpy(to->ids, from->ids, (size_t)n * 8);
+  if (to->lengths) memcpy(to->lengths, from->lengths, bags * 4);
+  if (to->offsets) memcpy(to->offsets, from->offsets, (bags + 1) * 8);
+  for (int64_t k = 0; weighted && k < n; k++)
+    to->weights[k] = from->weights ? from->weights[k] : 1.0f;
+  s->batch.n_copied += n;
+  return TS_OK;
+}
+
+/* After the others have theirs. */
+static void share(ts_batch_store *s) {
+  ts_jagged *j = s->batch.kjt.features;
+  for (int32_t f = 0; f < s->batch.kjt.n_features; f++) {
+    if (!ts_batch_store_is_same(s, f)) continue;
+    s->feature[f] = s->feature[s->of[f].first];
+    j[f] = j[s->of[f].first];
+  }
+}
+
 /* ---- one keyed jagged tensor --------------------------------------------- */
 
 /* Lengths of J's bags, and its ids and weights, to where they belong. */
@@ -161,6 +200,7 @@ static ts_err concatenate(ts_batch_store *s) {
   const size_t n = (size_t)s->batch.n;
   for (int32_t f = 0; f < kjt->n_features; f++) {
     const ts_jagged *j = &kjt->features[f];
+    if (ts_batch_store_is_same(s, f)) continue;
     n_ids += (size_t)j->n_ids;
     n_lengths += ts_jagged_is_one(j) ? 0 : n;
     n_weights += j->weights ? (size_t)j->n_ids : 0;
@@ -178,6 +218,7 @@ static ts_err concatenate(ts_batch_store *s) {
   kjt->n_ids = (int64_t)n_ids;
   for (int32_t f = 0; f < kjt->n_features; f++) {
     const ts_jagged j = kjt->features[f];
+    if (ts_batch_store_is_same(s, f)) continue;
     put_feature(&kjt->features[f], &j, s->batch.n, ids, lengths, weights);
     ids += j.n_ids;
     lengths += ts_jagged_is_one(&j) ? 0 : n;
@@ -209,8 +250,10 @@ ts_err ts_batch_store_end(ts_batch_store *s) {
     ts_timer_add("concatenate (own thread)", ts_now() - t0);
   } else {
     for (int32_t f = 0; f < b->kjt.n_features; f++)
-      b->kjt.n_ids += b->kjt.features[f].n_ids;
+      if (!ts_batch_store_is_same(s, f))
+        b->kjt.n_ids += b->kjt.features[f].n_ids;
   }
+  share(s);
   b->weight_sum = sum_weights(b);
   return TS_OK;
 }
@@ -224,6 +267,7 @@ ts_err ts_batch_store_expect(ts_batch_store *s, const ts_config *c, int32_t n,
   for (int32_t f = 0; f < s->batch.kjt.n_features; f++) {
     const bool one = pooling[f] == 1.0;
     const int64_t n_ids = one ? n : (int64_t)(1.25 * n * pooling[f]) + 16;
+    if (ts_batch_store_is_same(s, f)) continue;
     TS_DO(ts_batch_store_feature(s, f, n_ids,
                                  one ? TS_BAGS_ONE : TS_BAGS_OFFSETS,
                                  s->of[f].table->weighted));
@@ -337,6 +381,7 @@ ts_err ts_batch_store_empty_bad(ts_batch_store *s) {
     ts_jagged *j = &s->batch.kjt.features[f];
     int64_t to = 0;
     if (x->bags != TS_BAGS_ONE) continue; /* its source left them empty */
+    if (ts_batch_store_is_same(s, f)) continue;
     TS_DO(ts_batch_store_feature(s, f, j->n_ids, TS_BAGS_LENGTHS, x->weighted));
     for (int32_t b = 0; b < n; b++) {
       x->lengths[b] = s->weights[b] > 0;

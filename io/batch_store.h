@@ -31,10 +31,12 @@ typedef struct ts_feature_store {
   ts_piece part[TS_PART_COUNT];
 } ts_feature_store;
 
-/* The table that a feature's ids are rows of. */
+/* The table that a feature's ids are rows of, and the first feature that has
+ * the same column. */
 typedef struct ts_feature_of {
   const ts_table_config *table;
   const char *name;
+  int32_t first;
 } ts_feature_of;
 
 struct ts_batch_store {
@@ -57,6 +59,13 @@ ts_err ts_batch_store_begin(ts_batch_store *, int32_t n, int32_t n_tasks,
  * fills.  Keeps the content. */
 ts_err ts_batch_store_feature(ts_batch_store *, int32_t f, int64_t n_ids,
                               ts_bags, bool weighted);
+/* Feature F's ids are those of the first of its column: the same data for as
+ * many rows.  Sources leave it out; ts_batch_store_end gives it those arrays.
+ */
+bool ts_batch_store_is_same(const ts_batch_store *, int32_t f);
+/* What feature F's first has as it was read becomes F's, with weights of 1
+ * where F has some and the first none. */
+ts_err ts_batch_store_copy(ts_batch_store *, int32_t f);
 /* Empties the bags of skipped records (weight 0) in features with one id per
  * sample. */
 ts_err ts_batch_store_empty_bad(ts_batch_store *);

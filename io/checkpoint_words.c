@@ -59,7 +59,7 @@ static ts_err no_words(const ts_config *c, const ts_vocabularies *v,
   const char *name;
   for (int32_t k = 0; c && k < ts_feature_count(c); k++) {
     (void)ts_feature_table(c, k, &name);
-    if (ts_vocabularies_have(v, k))
+    if (ts_vocabularies_have(v, k) && ts_feature_find(c, name) == k)
       TS_TRY(ts_str_append(&names, "%s%s", names.n_bytes ? ", " : "", name));
   }
   TS_THROW(TS_ERR_USAGE, "--vocabulary: %s has no words of feature \"%s\"%s%s",
@@ -75,14 +75,10 @@ ts_err ts_inspect_words(const char *path, const char *feature) {
   ts_config *c = NULL;
   ts_vocabularies *v = NULL;
   ts_words words = {0};
-  const char *name = "";
-  bool found = false;
   TS_TRY(ts_ckpt_recall(&c, &v, path));
-  for (int32_t k = 0; v && !found && k < ts_feature_count(c); k++) {
-    (void)ts_feature_table(c, k, &name);
-    found = !strcmp(name, feature) && ts_vocabularies_words(v, k, &words);
-  }
-  if (!found) TS_TRY(no_words(c, v, path, feature));
+  const int32_t k = c ? ts_feature_find(c, feature) : -1;
+  if (k < 0 || !ts_vocabularies_words(v, k, &words))
+    TS_TRY(no_words(c, v, path, feature));
   for (int64_t i = 0; i < words.n; i++) {
     print_word(ts_words_at(&words, i), isatty(STDOUT_FILENO));
     if (words.times)

@@ -73,8 +73,9 @@ static ts_column_config filled(const ts_column_config *given,
 /* A list gives the columns in the order of the features. */
 static char *csv_column(const ts_config *c, int32_t f, const char *feature) {
   const ts_strings *names = &c->data.csv.sparse;
-  return f < names->n && !is_in(names, feature) ? names->item[f]
-                                                : (char *)feature;
+  if (!names->n || is_in(names, feature)) return (char *)feature;
+  const int32_t k = ts_feature_column(c, f, names->n);
+  return k < names->n ? names->item[k] : (char *)feature;
 }
 
 ts_column_config ts_column_of_feature(const ts_config *c, int32_t f) {

@@ -2,6 +2,7 @@
  * of the formats. */
 #include <string.h>
 
+#include "base/features.h"
 #include "io/columns.h"
 #include "io/deck_impl.h"
 #include "io/source.h"
@@ -173,9 +174,10 @@ static void check_twice(ts_deck *d, const config_setting_t *s) {
  * else be two things. */
 static void check_features(ts_deck *d, const config_setting_t *s) {
   const ts_config *c = d->config;
-  for (int32_t t = 0; count(c, TS_COLUMN_IDS) && t < c->n_tables; t++)
-    for (int32_t i = 0; i < c->tables[t].features.n; i++)
-      if (!is_column(c, c->tables[t].features.item[i]))
+  for (int32_t t = 0, f = 0; count(c, TS_COLUMN_IDS) && t < c->n_tables; t++)
+    for (int32_t i = 0; i < c->tables[t].features.n; i++, f++)
+      if (!is_column(c, c->tables[t].features.item[i]) &&
+          ts_feature_find(c, c->tables[t].features.item[i]) == f)
         ts_deck_error(d, s,
                       "data.columns has no column of kind \"ids\" for feature "
                       "\"%.80s\" of table %.80s",
@@ -202,9 +204,11 @@ static void check_labels(ts_deck *d, const config_setting_t *s) {
 static void check_csv(ts_deck *d, const config_setting_t *root) {
   const ts_config *c = d->config;
   const ts_strings *names = &c->data.csv.sparse, *lists = &c->data.csv.lists;
-  int32_t n_features = 0, n_lists = 0;
-  for (int32_t t = 0; t < c->n_tables; t++)
-    n_features += c->tables[t].features.n;
+  int32_t n_lists = 0;
+  ts_feature_columns m;
+  if (ts_feature_columns_create(&m, c) != TS_OK) return;
+  const int32_t n_features = m.n;
+  ts_feature_columns_reset(&m);
   for (int32_t i = 0; i < lists->n; i++)
     n_lists += is_feature(c, lists->item[i]) || is_in(names, lists->item[i]);
   if (names->n && names->n != n_features)

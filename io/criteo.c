@@ -131,19 +131,20 @@ static const char *parse_line(const ts_criteo *s, ts_criteo_row *r,
 
 /* ---- a batch ------------------------------------------------------------- */
 
-static int64_t row_of(const ts_criteo *s, int k, const ts_criteo_row *r) {
-  uint32_t id = r->id[k];
-  if (s->words[k]) {
-    const int64_t x = r->there >> k & 1 ? (int64_t)id : -1;
+static int64_t row_of(const ts_criteo *s, int32_t f, const ts_criteo_row *r) {
+  const ts_criteo_ids *ids = &s->ids[f];
+  uint32_t id = r->id[ids->column];
+  if (ids->words) {
+    const int64_t x = r->there >> ids->column & 1 ? (int64_t)id : -1;
     return s->base.learning ? x
                             : ts_vocabularies_row_of_number(
-                                  s->base.vocabularies, s->column[k], x, true);
+                                  s->base.vocabularies, f, x, true);
   }
-  if (s->hashed[k])
-    id = (uint32_t)(ts_mix64((id + UINT64_C(0x9e3779b97f4a7c15)) ^
-                             s->start[k]) >>
-                    32);
-  return s->rows[k] ? id % s->rows[k] : id;
+  if (ids->hashed)
+    id =
+        (uint32_t)(ts_mix64((id + UINT64_C(0x9e3779b97f4a7c15)) ^ ids->start) >>
+                   32);
+  return ids->rows ? id % ids->rows : id;
 }
 
 static void store_row(const ts_criteo *s, ts_batch_store *b, int32_t i,
@@ -151,8 +152,8 @@ static void store_row(const ts_criteo *s, ts_batch_store *b, int32_t i,
   b->labels[i] = r->label;
   float *dense = b->dense + (int64_t)i * s->n_dense;
   for (int32_t d = 0; d < s->n_dense; d++) dense[d] = r->dense[s->number[d]];
-  for (int k = 0; k < N_SPARSE; k++)
-    if (s->column[k] >= 0) b->feature[s->column[k]].ids[i] = row_of(s, k, r);
+  for (int32_t f = 0; f < s->n_features; f++)
+    if (!ts_batch_store_is_same(b, f)) b->feature[f].ids[i] = row_of(s, f, r);
 }
 
 /* A record that can't be read: an error, or a sample without weight. */
@@ -213,7 +214,8 @@ static ts_err begin_batch(ts_source *src, ts_batch_store *b, int32_t n) {
   const ts_criteo *s = (const ts_criteo *)src;
   TS_DO(ts_batch_store_begin(b, n, 1, s->n_dense, src->info.has_weights));
   for (int32_t f = 0; f < s->n_features; f++)
-    TS_DO(ts_batch_store_feature(b, f, n, TS_BAGS_ONE, false));
+    if (!ts_batch_store_is_same(b, f))
+      TS_DO(ts_batch_store_feature(b, f, n, TS_BAGS_ONE, false));
   return TS_OK;
 }
 
@@ -241,7 +243,7 @@ static void close_source(ts_source *src) {
   if (!s) return;
   ts_text_close(s->text);
   ts_vocabularies_destroy(s->base.vocabularies);
-  ts_mem_free_all(s->log1p, s);
+  ts_mem_free_all(s->ids, s->log1p, s);
 }
 
 static ts_err learn(ts_source *s, const uint64_t *kept, ts_comm *comm) {
@@ -272,6 +274,7 @@ static ts_err open_source(ts_source **out, const ts_config *c, ts_split split,
       (ts_source){.ops = &ts_source_criteo_tsv, .config = c, .split = split};
   s->n_dense = c->model.dense_features;
   s->n_features = ts_feature_count(c);
+  TS_TRY(ts_mem_many(s->ids, s->n_features, INPUT));
   TS_TRY(ts_mem_many(s->log1p, LOG_TABLE, INPUT));
   for (int i = 0; i < LOG_TABLE; i++) s->log1p[i] = (float)log1p(i);
   TS_TRY(ts_agree(comm, ts_criteo_columns(s)));

@@ -50,51 +50,74 @@ static ts_err refuse_columns(const ts_config *c) {
   return TS_OK;
 }
 
-/* Features are the columns of their name C1 .. C26 or of the deck's from, else
- * in order. */
-static ts_err map_features(ts_criteo *s) {
+/* The columns of all features: those of their names C1 .. C26 or of the deck's
+ * from, else in order. */
+static ts_err find_columns(ts_criteo *s, const ts_feature_columns *m,
+                           bool *named) {
   const ts_config *c = s->base.config;
-  bool named = true;
-  for (int k = 0; k < N_SPARSE; k++) s->column[k] = -1;
+  int32_t of[N_SPARSE]; /* the feature that has it, -1: none yet */
+  *named = true;
   for (int32_t f = 0; f < s->n_features; f++) {
     const char *name;
     (void)ts_feature_table(c, f, &name);
-    named &= numbered(ts_column_from(c, name), 'C', N_SPARSE) > 0;
+    *named &= numbered(ts_column_from(c, name), 'C', N_SPARSE) > 0;
   }
-  if (s->n_features > N_SPARSE)
+  if (m->n > N_SPARSE)
     return ts_fail(TS_ERR_DECK,
                    "Criteo logs have 26 categorical columns, the "
                    "deck has %d features",
-                   s->n_features);
+                   m->n);
+  for (int k = 0; k < N_SPARSE; k++) of[k] = -1;
   for (int32_t f = 0; f < s->n_features; f++) {
     const char *name;
-    const ts_table_config *t = ts_feature_table(c, f, &name);
-    const ts_column_config x = ts_column_of_feature(c, f);
-    const char *from = ts_column_from(c, name);
-    const int k = named ? numbered(from, 'C', N_SPARSE) - 1 : f;
-    if (s->column[k] >= 0)
+    (void)ts_feature_table(c, f, &name);
+    const int k = *named ? numbered(ts_column_from(c, name), 'C', N_SPARSE) - 1
+                         : m->column[f];
+    if (of[k] >= 0 && of[k] != m->first[f])
       return ts_fail(TS_ERR_DECK, "two features name column C%d, one as %s",
                      k + 1, name);
-    s->column[k] = f;
-    const char *encoding = ts_column_encoding(c, f, c->data.categorical);
-    s->hashed[k] = !strcmp(encoding, "hash");
-    s->words[k] = !strcmp(encoding, "vocabulary");
-    s->start[k] = x.seed ? ts_mix64((uint64_t)x.seed) : 0;
-    if (!strcmp(encoding, "none") || (ts_columns_have_ids(c) && !named))
-      return ts_fail(TS_ERR_DECK,
-                     "data.columns: feature %s takes C1 to C26 of Criteo's "
-                     "logs, encoding \"modulo\", \"hash\" or \"vocabulary\"; "
-                     "it has \"%s\", "
-                     "\"%s\"",
-                     name, from, encoding);
-    s->rows[k] = t->rows > UINT32_MAX ? 0 : (uint32_t)t->rows;
-    if (t->weighted)
-      return ts_fail(TS_ERR_DECK,
-                     "table %s is weighted; Criteo logs have no "
-                     "weights",
-                     t->name);
+    of[k] = m->first[f];
+    s->ids[f].column = k;
   }
   return TS_OK;
+}
+
+static ts_err map_feature(ts_criteo *s, int32_t f, bool named) {
+  const ts_config *c = s->base.config;
+  const char *name;
+  const ts_table_config *t = ts_feature_table(c, f, &name);
+  const ts_column_config x = ts_column_of_feature(c, f);
+  const char *encoding = ts_column_encoding(c, f, c->data.categorical);
+  ts_criteo_ids *ids = &s->ids[f];
+  ids->hashed = !strcmp(encoding, "hash");
+  ids->words = !strcmp(encoding, "vocabulary");
+  ids->start = x.seed ? ts_mix64((uint64_t)x.seed) : 0;
+  if (!strcmp(encoding, "none") || (ts_columns_have_ids(c) && !named))
+    return ts_fail(TS_ERR_DECK,
+                   "data.columns: feature %s takes C1 to C26 of Criteo's "
+                   "logs, encoding \"modulo\", \"hash\" or \"vocabulary\"; "
+                   "it has \"%s\", "
+                   "\"%s\"",
+                   name, ts_column_from(c, name), encoding);
+  ids->rows = t->rows > UINT32_MAX ? 0 : (uint32_t)t->rows;
+  if (t->weighted)
+    return ts_fail(TS_ERR_DECK,
+                   "table %s is weighted; Criteo logs have no "
+                   "weights",
+                   t->name);
+  return TS_OK;
+}
+
+static ts_err map_features(ts_criteo *s) {
+  ts_err err = TS_OK;
+  ts_feature_columns m;
+  bool named;
+  TS_DO(ts_feature_columns_create(&m, s->base.config));
+  TS_TRY(find_columns(s, &m, &named));
+  for (int32_t f = 0; f < s->n_features; f++) TS_TRY(map_feature(s, f, named));
+done:
+  ts_feature_columns_reset(&m);
+  return err;
 }
 
 ts_err ts_criteo_columns(ts_criteo *s) {

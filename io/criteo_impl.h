@@ -7,16 +7,21 @@
 
 enum { N_DENSE = 13, N_SPARSE = 26 };
 
+/* How a feature's ids become rows. */
+typedef struct ts_criteo_ids {
+  int column; /* from 0 */
+  bool hashed, words;
+  uint64_t start; /* of the hash */
+  uint32_t rows;  /* 0: over 2^32 - 1, which takes all ids */
+} ts_criteo_ids;
+
 typedef struct ts_criteo {
   ts_source base;
   ts_text *text;
   int32_t n_dense, n_features;
-  int32_t column[N_SPARSE]; /* feature of each column, -1: not wanted */
-  int32_t number[N_DENSE];  /* (n_dense) the columns of the dense inputs */
-  bool hashed[N_SPARSE], words[N_SPARSE];
-  uint64_t start[N_SPARSE]; /* of the hash */
-  uint32_t rows[N_SPARSE];  /* 0: over 2^32 - 1, which takes all ids */
-  float *log1p;             /* (LOG_TABLE) */
+  ts_criteo_ids *ids;      /* (n_features) */
+  int32_t number[N_DENSE]; /* (n_dense) the columns of the dense inputs */
+  float *log1p;            /* (LOG_TABLE) */
 } ts_criteo;
 
 /* criteo_columns.c: finds the deck's columns. */

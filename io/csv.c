@@ -82,6 +82,7 @@ static ts_err fill(ts_csv *s, ts_batch_store *b, int64_t i) {
   if (s->weight >= 0) b->weights[i] = ts_csv_weight(s);
   for (int32_t k = 0; k < s->n_features; k++) {
     const int64_t rows = b->of[k].table->rows;
+    if (ts_batch_store_is_same(b, k)) continue;
     if (ts_csv_has_bags(&s->bags[k])) {
       TS_DO(ts_csv_bags_add(s, b, k, i));
       continue;
@@ -108,7 +109,8 @@ static ts_err bad_line(ts_csv *s, ts_batch_store *b, int64_t i) {
   b->weights[i] = 0;
   for (int32_t d = 0; d < s->n_dense; d++) b->dense[i * s->n_dense + d] = 0;
   for (int32_t k = 0; k < s->n_features; k++)
-    if (!ts_csv_has_bags(&s->bags[k])) b->feature[k].ids[i] = 0;
+    if (!ts_csv_has_bags(&s->bags[k]) && !ts_batch_store_is_same(b, k))
+      b->feature[k].ids[i] = 0;
   ts_csv_bags_empty(s, i);
   s->base.n_bad_records++;
   b->batch.n_bad++;
@@ -127,7 +129,7 @@ static ts_err begin_batch(ts_csv *s, ts_batch_store *b, int32_t n) {
   TS_DO(
       ts_batch_store_begin(b, n, info->n_tasks, s->n_dense, info->has_weights));
   for (int32_t f = 0; f < s->n_features; f++)
-    if (!ts_csv_has_bags(&s->bags[f]))
+    if (!ts_csv_has_bags(&s->bags[f]) && !ts_batch_store_is_same(b, f))
       TS_DO(ts_batch_store_feature(b, f, n, TS_BAGS_ONE, false));
   return ts_csv_bags_begin(s, n);
 }

@@ -8,7 +8,7 @@
 #include "io/csv_impl.h"
 
 bool ts_csv_has_bags(const ts_csv_bags *b) {
-  return b->is_list || b->weighted || b->numbers;
+  return b->is_list || b->has_weights || b->numbers;
 }
 
 ts_err ts_csv_bags_begin(ts_csv *s, int32_t n) {
@@ -91,7 +91,7 @@ void ts_csv_bags_empty(ts_csv *s, int64_t i) {
 ts_err ts_csv_bags_store(ts_csv *s, ts_batch_store *to) {
   for (int32_t k = 0; k < s->n_features; k++) {
     const ts_csv_bags *b = &s->bags[k];
-    if (!ts_csv_has_bags(b)) continue;
+    if (!ts_csv_has_bags(b) || ts_batch_store_is_same(to, k)) continue;
     TS_DO(
         ts_batch_store_feature(to, k, b->n_ids, TS_BAGS_LENGTHS, b->weighted));
     const ts_feature_store *x = &to->feature[k];

@@ -97,7 +97,7 @@ bool ts_csv_item(const ts_csv *s, int32_t feature, ts_field *rest,
     *weight = 1;
     ts_csv_trim(item);
     if (ts_csv_is_missing(s, item)) continue;
-    if (bags->weighted) *weight = take_weight(item);
+    if (bags->has_weights) *weight = take_weight(item);
     return true;
   }
   return false;

@@ -41,6 +41,8 @@ typedef struct ts_csv_dense_column {
  * missing one is no row. */
 typedef struct ts_csv_bags {
   bool is_list, weighted, numbers;
+  bool has_weights; /* in the file: the table, or another of the column, is
+                       weighted */
   char separator;
   int64_t max_length; /* 0: none */
   int64_t *ids;       /* (capacity) n_ids of them in use */

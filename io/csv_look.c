@@ -153,6 +153,13 @@ static void note_dense(const ts_csv *s, const ts_look *l) {
       l->high[worst], others);
 }
 
+/* Of the features of one column. */
+static bool is_first(const ts_csv *s, int32_t k) {
+  const char *name;
+  (void)ts_feature_table(s->base.config, k, &name);
+  return ts_feature_find(s->base.config, name) == k;
+}
+
 static void note_lists(const ts_csv *s, const ts_look *l) {
   const bool listed = ts_columns_have_ids(s->base.config);
   for (int32_t k = 0; k < s->n_features; k++) {
@@ -162,7 +169,7 @@ static void note_lists(const ts_csv *s, const ts_look *l) {
       const bool text = j >= TEXT;
       /* Texts of a pattern, such as dates, have as many blanks each. */
       if (ids->n < 20 || 10 * ids->with[j] < 3 * ids->n ||
-          (text && __builtin_popcount(ids->counts[j]) < 3))
+          (text && __builtin_popcount(ids->counts[j]) < 3) || !is_first(s, k))
         continue;
       ts_note("column \"%.*s\" looks like lists: %lld of %lld fields have a "
               "\"%c\", and each whole field is taken as one id; "

@@ -142,10 +142,23 @@ static void set_ids(ts_csv *s, int32_t k) {
   bags->max_length = x.max_length;
 }
 
+/* A field has weights for all tables of its column. */
+static ts_err find_weights(ts_csv *s) {
+  ts_feature_columns m;
+  TS_DO(ts_feature_columns_create(&m, s->base.config));
+  for (int32_t k = 0; k < s->n_features; k++)
+    s->bags[m.first[k]].has_weights |= s->bags[k].weighted;
+  for (int32_t k = 0; k < s->n_features; k++)
+    s->bags[k].has_weights = s->bags[m.first[k]].has_weights;
+  ts_feature_columns_reset(&m);
+  return TS_OK;
+}
+
 ts_err ts_csv_values_create(ts_csv *s) {
   TS_DO(ts_mem_many(s->ids, s->n_features, INPUT));
   TS_DO(ts_mem_many(s->how, s->n_dense, INPUT));
   for (int32_t k = 0; k < s->n_features; k++) set_ids(s, k);
+  TS_DO(find_weights(s));
   for (int32_t d = 0; d < s->n_dense; d++) {
     const ts_column_config x = ts_column_of_dense(s->base.config, d);
     s->how[d] = (ts_csv_dense_column){

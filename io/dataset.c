@@ -284,28 +284,6 @@ static int32_t span_in(const ts_dataset_file *f, int64_t sample, int64_t end) {
   return (int32_t)(stop - sample);
 }
 
-/* A layer can turn what is not a number into zero and still poison its
- * weights, so the loss does not show it. */
-ts_err ts_dataset_check_dense(const ts_dataset_file *f, const float *x,
-                              int64_t row, int32_t n, int32_t cols) {
-  for (int64_t i = 0; i < (int64_t)n * cols; i++)
-    if (isnan(x[i]))
-      return ts_fail(TS_ERR_DATA,
-                     "%s: sample %lld: dense feature %d is not a number",
-                     f->in.path, (long long)(row + i / cols), (int)(i % cols));
-  return TS_OK;
-}
-
-ts_err ts_dataset_check_weights(const ts_dataset_file *f, const float *x,
-                                int64_t row, int32_t n) {
-  for (int32_t i = 0; i < n; i++)
-    if (!(x[i] >= 0 && x[i] < INFINITY))
-      return ts_fail(TS_ERR_DATA,
-                     "%s: sample %lld: its weight is no number from 0 on: %g",
-                     f->in.path, (long long)(row + i), (double)x[i]);
-  return TS_OK;
-}
-
 static ts_err read_numbers(ts_dataset *d, ts_batch_store *s, int64_t first,
                            int32_t n) {
   const ts_source_info *info = &d->base.info;
@@ -342,10 +320,18 @@ bool ts_dataset_is_ragged(const ts_dataset *d, int32_t i) {
   return false;
 }
 
+bool ts_dataset_copies(const ts_batch_store *s, int32_t i) {
+  const ts_feature_of *x = &s->of[i];
+  return x->first != i &&
+         (!x->table->weighted || s->of[x->first].table->weighted);
+}
+
 static ts_err read_sparse(ts_dataset *d, ts_batch_store *s, int32_t i,
                           int64_t first, int32_t n) {
   int64_t n_ids = 0;
   const bool weighted = s->of[i].table->weighted;
+  if (ts_batch_store_is_same(s, i)) return TS_OK;
+  if (ts_dataset_copies(s, i)) return ts_batch_store_copy(s, i);
   TS_DO(ts_batch_store_feature(
       s, i, 0, ts_dataset_is_ragged(d, i) ? TS_BAGS_OFFSETS : TS_BAGS_ONE,
       weighted));
@@ -356,7 +342,13 @@ static ts_err read_sparse(ts_dataset *d, ts_batch_store *s, int32_t i,
                        &n_ids));
     at += here;
   }
-  if (d->base.learning) return TS_OK;
+  return TS_OK;
+}
+
+/* What was read becomes rows. */
+static ts_err settle(ts_dataset *d, ts_batch_store *s, int32_t i,
+                     int64_t first) {
+  if (d->base.learning || ts_batch_store_is_same(s, i)) return TS_OK;
   TS_DO(ts_dataset_encode(d, s, i));
   const int64_t bad = ts_batch_store_bad_sample(s, i);
   if (bad >= 0) {
@@ -375,6 +367,7 @@ static ts_err read_batch(ts_source *src, ts_batch_store *s, int64_t first,
   TS_DO(read_numbers(d, s, first, n));
   for (int32_t i = 0; i < d->n_features; i++)
     TS_DO(read_sparse(d, s, i, first, n));
+  for (int32_t i = 0; i < d->n_features; i++) TS_DO(settle(d, s, i, first));
   return ts_batch_store_end(s);
 }
 

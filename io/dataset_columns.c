@@ -1,5 +1,6 @@
 /* dataset_columns.c - data.columns of data sets: which of their dense numbers
  * are wanted, and how their ids become rows. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -110,6 +111,30 @@ void ts_dataset_pick(const ts_dataset_file *f, float *to, int64_t row) {
   const float *from = f->wide + row * f->dense.cols;
   for (int32_t i = 0; i < f->n_dense; i++)
     to[row * f->n_dense + i] = from[f->pick[i]];
+}
+
+/* ---- checks ------------------------------------------------------------- */
+
+/* A layer can turn what is not a number into zero and still poison its
+ * weights, so the loss does not show it. */
+ts_err ts_dataset_check_dense(const ts_dataset_file *f, const float *x,
+                              int64_t row, int32_t n, int32_t cols) {
+  for (int64_t i = 0; i < (int64_t)n * cols; i++)
+    if (isnan(x[i]))
+      return ts_fail(TS_ERR_DATA,
+                     "%s: sample %lld: dense feature %d is not a number",
+                     f->in.path, (long long)(row + i / cols), (int)(i % cols));
+  return TS_OK;
+}
+
+ts_err ts_dataset_check_weights(const ts_dataset_file *f, const float *x,
+                                int64_t row, int32_t n) {
+  for (int32_t i = 0; i < n; i++)
+    if (!(x[i] >= 0 && x[i] < INFINITY))
+      return ts_fail(TS_ERR_DATA,
+                     "%s: sample %lld: its weight is no number from 0 on: %g",
+                     f->in.path, (long long)(row + i), (double)x[i]);
+  return TS_OK;
 }
 
 /* ---- labels -------------------------------------------------------------- */

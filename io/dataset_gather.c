@@ -153,9 +153,16 @@ static ts_err gather_ids(ts_dataset *d, ts_batch_store *s, int32_t i,
 }
 
 static ts_err gather_feature(ts_dataset *d, ts_batch_store *s, int32_t i,
-                             const int64_t *samples, int32_t n) {
-  TS_DO(ts_dataset_is_ragged(d, i) ? gather_bags(d, s, i, n)
-                                   : gather_ids(d, s, i, n));
+                             int32_t n) {
+  if (ts_batch_store_is_same(s, i)) return TS_OK;
+  if (ts_dataset_copies(s, i)) return ts_batch_store_copy(s, i);
+  return ts_dataset_is_ragged(d, i) ? gather_bags(d, s, i, n)
+                                    : gather_ids(d, s, i, n);
+}
+
+static ts_err settle(ts_dataset *d, ts_batch_store *s, int32_t i,
+                     const int64_t *samples) {
+  if (ts_batch_store_is_same(s, i)) return TS_OK;
   TS_DO(ts_dataset_encode(d, s, i));
   const int64_t bad = ts_batch_store_bad_sample(s, i);
   if (bad < 0) return TS_OK;
@@ -174,7 +181,7 @@ ts_err ts_dataset_gather(ts_source *src, ts_batch_store *s,
     m = run_of(&d->wanted[k], n - k);
     TS_DO(gather_numbers(d, s, &d->wanted[k], m));
   }
-  for (int32_t i = 0; i < d->n_features; i++)
-    TS_DO(gather_feature(d, s, i, samples, n));
+  for (int32_t i = 0; i < d->n_features; i++) TS_DO(gather_feature(d, s, i, n));
+  for (int32_t i = 0; i < d->n_features; i++) TS_DO(settle(d, s, i, samples));
   return ts_batch_store_end(s);
 }

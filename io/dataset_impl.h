@@ -42,6 +42,9 @@ typedef struct ts_dataset {
 ts_dataset_file *ts_dataset_file_of(ts_dataset *, int64_t sample);
 /* Whether a file has other bags than of one id in feature I. */
 bool ts_dataset_is_ragged(const ts_dataset *, int32_t i);
+/* Feature I's ids, as they are in the file, are to be copied from those of the
+ * first of its column. */
+bool ts_dataset_copies(const ts_batch_store *, int32_t i);
 /* X (n, cols), dense features of samples from ROW of F on: an error where one
  * is not a number. */
 ts_err ts_dataset_check_dense(const ts_dataset_file *f, const float *x,

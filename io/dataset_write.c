@@ -15,8 +15,9 @@
 
 enum { CHUNK = 8192 };
 
-/* Where one feature goes. */
+/* Where a feature goes, or several of one column. */
 typedef struct ts_column {
+  int32_t feature;          /* whose arrays are written */
   int64_t ragged, weighted; /* 0 or 1, the same on all ranks */
   int64_t n_ids;            /* of this rank */
   int64_t total, before;    /* of all ranks; of the ranks before */
@@ -32,8 +33,9 @@ typedef struct ts_writer {
   ts_batch_store *store;
   char path[4096], temp[4096];
   int64_t n, from, to; /* samples in all; this rank's */
-  int32_t n_features;
+  int32_t n_columns;
   ts_column *columns;
+  ts_feature_columns of;
   int64_t at[3]; /* labels, dense, sample_weights */
   int fd;
   bool first;
@@ -46,6 +48,32 @@ static ts_err read_chunk(ts_writer *w, int64_t at, int32_t *n) {
   ts_work_at(&w->work, (double)w->done);
   w->done += *n;
   return w->source->ops->read(w->source, w->store, at, *n);
+}
+
+static const ts_jagged *bags_of(const ts_writer *w, int32_t column) {
+  return &ts_batch_store_batch(w->store)
+              ->kjt.features[w->columns[column].feature];
+}
+
+/* One column can't have what features of it differ in. */
+static ts_err check_same(const ts_writer *w, int32_t f) {
+  const ts_batch *b = ts_batch_store_batch(w->store);
+  const ts_jagged *x = bags_of(w, w->of.column[f]), *y = &b->kjt.features[f];
+  const char *name;
+  bool same = x->n_ids == y->n_ids;
+  for (int32_t i = 0; same && i < b->n; i++)
+    same = ts_jagged_length(x, i) == ts_jagged_length(y, i);
+  if (same && (!x->n_ids || !memcmp(x->ids, y->ids, (size_t)x->n_ids * 8)))
+    return TS_OK;
+  const ts_config *c = w->source->config;
+  const ts_table_config *t = ts_feature_table(c, f, &name);
+  return ts_fail(
+      TS_ERR_DECK,
+      "feature %s has other ids in table %s than in table %s, and a "
+      "file has one column of it: convert with one of the tables, "
+      "or give both the same rows",
+      name, t->name,
+      ts_feature_table(c, w->columns[w->of.column[f]].feature, NULL)->name);
 }
 
 /* ---- what there is ------------------------------------------------------- */
@@ -61,11 +89,12 @@ static ts_err count(ts_writer *w) {
   int32_t n;
   for (int64_t at = w->from; at < w->to; at += n) {
     TS_TRY(read_chunk(w, at, &n));
-    for (int32_t f = 0; f < w->n_features; f++) {
-      const ts_jagged *j = &ts_batch_store_batch(w->store)->kjt.features[f];
-      w->columns[f].ragged |= !ts_jagged_is_one(j);
-      w->columns[f].n_ids += j->n_ids;
-      w->columns[f].max_id = largest(j, w->columns[f].max_id);
+    for (int32_t f = 0; f < w->of.n_features; f++) TS_TRY(check_same(w, f));
+    for (int32_t k = 0; k < w->n_columns; k++) {
+      const ts_jagged *j = bags_of(w, k);
+      w->columns[k].ragged |= !ts_jagged_is_one(j);
+      w->columns[k].n_ids += j->n_ids;
+      w->columns[k].max_id = largest(j, w->columns[k].max_id);
     }
   }
 done:
@@ -77,9 +106,8 @@ done:
 static ts_err share_counts(ts_writer *w) {
   const int n_ranks = ts_comm_size(w->comm), me = ts_comm_rank(w->comm);
   int64_t all[n_ranks];
-  for (int32_t f = 0; f < w->n_features; f++) {
-    ts_column *c = &w->columns[f];
-    c->weighted = ts_feature_table(w->source->config, f, NULL)->weighted;
+  for (int32_t k = 0; k < w->n_columns; k++) {
+    ts_column *c = &w->columns[k];
     TS_DO(ts_comm_max_i64(w->comm, &c->ragged, 1));
     TS_DO(ts_comm_max_i64(w->comm, &c->max_id, 1));
     TS_DO(ts_comm_gather_all(w->comm, all, &c->n_ids, sizeof c->n_ids));
@@ -134,12 +162,11 @@ done:
   return err;
 }
 
-static ts_err make_feature(ts_writer *w, hid_t file, int32_t f) {
+static ts_err make_column(ts_writer *w, hid_t file, ts_column *c) {
   ts_err err = TS_OK;
   const char *feature;
   char name[512];
-  ts_column *c = &w->columns[f];
-  (void)ts_feature_table(w->source->config, f, &feature);
+  (void)ts_feature_table(w->source->config, c->feature, &feature);
   snprintf(name, sizeof name, "sparse/%.400s", feature);
   hid_t group = H5Gcreate2(file, name, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
   if (group < 0)
@@ -175,7 +202,8 @@ static ts_err make_file(ts_writer *w) {
   hid_t group =
       H5Gcreate2(file, "sparse", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
   if (group >= 0) H5Gclose(group);
-  for (int32_t f = 0; f < w->n_features; f++) TS_TRY(make_feature(w, file, f));
+  for (int32_t k = 0; k < w->n_columns; k++)
+    TS_TRY(make_column(w, file, &w->columns[k]));
 done:
   err = ts_hdf5_close(file, w->temp, err, TS_ERR_IO);
   ts_hdf5_unlock();
@@ -189,10 +217,10 @@ static ts_err put(const ts_writer *w, const void *from, int64_t bytes,
   return ts_pwrite(w->fd, from, bytes, at, w->temp, TS_ERR_IO);
 }
 
-static ts_err put_feature(ts_writer *w, int32_t f, int64_t at, int32_t n,
-                          int64_t *done_ids, int64_t *offsets) {
-  const ts_column *c = &w->columns[f];
-  const ts_jagged *j = &ts_batch_store_batch(w->store)->kjt.features[f];
+static ts_err put_column(ts_writer *w, int32_t k, int64_t at, int32_t n,
+                         int64_t *done_ids, int64_t *offsets) {
+  const ts_column *c = &w->columns[k];
+  const ts_jagged *j = bags_of(w, k);
   const int64_t id0 = c->before + *done_ids;
   TS_DO(put(w, j->ids, j->n_ids * 8, c->at.values + id0 * 8));
   if (c->weighted && j->weights)
@@ -218,7 +246,7 @@ static ts_err put_all(ts_writer *w) {
   w->fd = ts_file_open(w->temp, O_RDWR);
   if (w->fd < 0) return ts_fail_errno(TS_ERR_IO, w->temp);
   TS_TRY(ts_mem_many(offsets, CHUNK + 1, INPUT));
-  TS_TRY(ts_mem_many(done_ids, w->n_features, INPUT));
+  TS_TRY(ts_mem_many(done_ids, w->n_columns, INPUT));
   for (int64_t at = w->from; at < w->to; at += n) {
     TS_TRY(read_chunk(w, at, &n));
     const ts_batch *b = ts_batch_store_batch(w->store);
@@ -229,8 +257,8 @@ static ts_err put_all(ts_writer *w) {
                  w->at[1] + 4 * at * i->n_dense));
     if (i->has_weights)
       TS_TRY(put(w, b->weights, 4 * (int64_t)n, w->at[2] + 4 * at));
-    for (int32_t f = 0; f < w->n_features; f++)
-      TS_TRY(put_feature(w, f, at, n, &done_ids[f], offsets));
+    for (int32_t k = 0; k < w->n_columns; k++)
+      TS_TRY(put_column(w, k, at, n, &done_ids[k], offsets));
   }
   if (ts_file_sync(w->fd) != 0) err = ts_fail_errno(TS_ERR_IO, w->temp);
 done:
@@ -248,7 +276,6 @@ static ts_writer writer_of(const char *path, ts_source *source, int times,
                  .n = n,
                  .from = n * me / n_ranks,
                  .to = n * (me + 1) / n_ranks,
-                 .n_features = source->info.n_features,
                  .fd = -1,
                  .first = me == 0};
   w.work = ts_work_begin("writing", path, (double)(times * (w.to - w.from)),
@@ -269,14 +296,24 @@ static ts_err writer_end(ts_writer *w, ts_err err) {
   if (w->fd >= 0) close(w->fd);
   if (err != TS_OK && w->first) unlink(w->temp);
   ts_batch_store_destroy(w->store);
+  ts_feature_columns_reset(&w->of);
   ts_mem_free(w->columns);
   return err;
 }
 
 static ts_err writer_start(ts_writer *w) {
-  TS_DO(ts_batch_store_create(&w->store, w->source->config, NULL));
-  TS_DO(ts_mem_many(w->columns, w->n_features, INPUT));
-  for (int32_t f = 0; f < w->n_features; f++) w->columns[f].max_id = -1;
+  const ts_config *c = w->source->config;
+  TS_DO(ts_batch_store_create(&w->store, c, NULL));
+  TS_DO(ts_feature_columns_create(&w->of, c));
+  TS_DO(ts_mem_many(w->columns, w->of.n, INPUT));
+  w->n_columns = w->of.n;
+  for (int32_t f = 0; f < w->of.n_features; f++) {
+    ts_column *x = &w->columns[w->of.column[f]];
+    const bool weighted = ts_feature_table(c, f, NULL)->weighted;
+    x->max_id = -1;
+    if (w->of.first[f] == f || (weighted && !x->weighted)) x->feature = f;
+    x->weighted |= weighted;
+  }
   return TS_OK;
 }
 
@@ -288,8 +325,8 @@ ts_err ts_dataset_write(const char *path, ts_source *source, ts_comm *comm) {
   TS_TRY(share_counts(&w));
   TS_TRY(ts_agree(comm, w.first ? make_file(&w) : TS_OK));
   TS_TRY(ts_comm_bcast(comm, w.at, sizeof w.at, 0));
-  for (int32_t f = 0; f < w.n_features; f++)
-    TS_TRY(ts_comm_bcast(comm, &w.columns[f].at, sizeof w.columns[f].at, 0));
+  for (int32_t k = 0; k < w.n_columns; k++)
+    TS_TRY(ts_comm_bcast(comm, &w.columns[k].at, sizeof w.columns[k].at, 0));
   TS_TRY(ts_agree(comm, put_all(&w)));
   TS_TRY(ts_agree(comm, w.first ? give_name(&w) : TS_OK));
 done:
@@ -298,7 +335,8 @@ done:
 
 /* ---- Criteo TSV ---------------------------------------------------------- */
 
-static void print_lines(FILE *f, const ts_batch *b) {
+static void print_lines(const ts_writer *w, FILE *f) {
+  const ts_batch *b = ts_batch_store_batch(w->store);
   for (int32_t i = 0; i < b->n; i++) {
     fprintf(f, "%d", b->labels[i * b->n_tasks] > 0.5f);
     for (int32_t d = 0; d < 13; d++) {
@@ -307,8 +345,8 @@ static void print_lines(FILE *f, const ts_batch *b) {
       fprintf(f, "\t%.0f", floor(expm1(fabs(x)) * 10));
     }
     for (int32_t k = 0; k < 26; k++) {
-      if (k < b->kjt.n_features)
-        fprintf(f, "\t%08llx", (long long)b->kjt.features[k].ids[i]);
+      if (k < w->n_columns)
+        fprintf(f, "\t%08llx", (long long)bags_of(w, k)->ids[i]);
       else
         fputc('\t', f);
     }
@@ -324,12 +362,12 @@ static ts_err print_part(ts_writer *w) {
   if (!f) return ts_fail_errno(TS_ERR_IO, w->temp);
   for (int64_t at = w->from; at < w->to; at += n) {
     TS_TRY(read_chunk(w, at, &n));
-    const ts_batch *b = ts_batch_store_batch(w->store);
-    for (int32_t k = 0; k < b->kjt.n_features; k++)
-      if (!ts_jagged_is_one(&b->kjt.features[k]) || b->kjt.n_features > 26)
+    for (int32_t k = 0; k < w->n_columns; k++)
+      if (!ts_jagged_is_one(bags_of(w, k)) || w->n_columns > 26)
         TS_THROW(TS_ERR_DECK, "criteo_tsv has at most 26 features of one id "
                               "each");
-    print_lines(f, b);
+    for (int32_t k = 0; k < w->of.n_features; k++) TS_TRY(check_same(w, k));
+    print_lines(w, f);
   }
 done:
   if (ts_file_close(f) != 0 && err == TS_OK)
@@ -343,7 +381,7 @@ ts_err ts_criteo_write(const char *path, ts_source *source, ts_comm *comm) {
   if (source->info.n_tasks > 1)
     return ts_fail(TS_ERR_DECK, "criteo_tsv has one label, the data %d",
                    source->info.n_tasks);
-  TS_TRY(ts_agree(comm, ts_batch_store_create(&w.store, source->config, NULL)));
+  TS_TRY(ts_agree(comm, writer_start(&w)));
   for (int r = 0; r < ts_comm_size(comm); r++)
     TS_TRY(ts_agree(comm, r == ts_comm_rank(comm) ? print_part(&w) : TS_OK));
   TS_TRY(ts_agree(comm, w.first ? give_name(&w) : TS_OK));

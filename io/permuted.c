@@ -79,8 +79,11 @@ static ts_err read_batch(ts_source *src, ts_batch_store *to, int64_t first,
   TS_DO(read_others(p, first, n));
   TS_DO(ts_batch_store_begin(to, n, own->n_tasks, own->n_dense,
                              own->weights != NULL));
-  for (int32_t f = 0; f < own->kjt.n_features; f++)
-    TS_DO(put_feature(to, f, &(f == p->what ? other : own)->kjt.features[f]));
+  for (int32_t f = 0; f < own->kjt.n_features; f++) {
+    const ts_batch *of = to->of[f].first == p->what ? other : own;
+    if (ts_batch_store_is_same(to, f)) continue;
+    TS_DO(put_feature(to, f, &of->kjt.features[f]));
+  }
   put_samples(to, own, other, p->what - own->kjt.n_features);
   b->n_bad = own->n_bad;
   b->n_bad_ids = own->n_bad_ids;

@@ -12,5 +12,6 @@
 /* Of INNER, which stays the caller's and is read by nobody else meanwhile; an
  * error where its samples can't be had from anywhere, for which WHO asks. */
 ts_err ts_permuted_open(ts_source **, ts_source *inner, const char *who);
-/* WHAT: a feature, or, from their number on, a dense input.  Between passes. */
+/* WHAT: a feature, the first of its column, for all of them; or, from their
+ * number on, a dense input.  Between passes. */
 void ts_permuted_choose(ts_source *, int32_t what, int32_t repeat);

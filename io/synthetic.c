@@ -51,43 +51,51 @@ static ts_err fill_tasks(ts_synthetic *s) {
   double *u;
   float *c;
   TS_DO(ts_mem_many(s->dense_weight, n_tasks * s->n_dense, INPUT));
-  TS_DO(ts_mem_many(s->field, n_tasks * s->n_features * s->h, INPUT));
+  TS_DO(ts_mem_many(s->field, n_tasks * s->n_columns * s->h, INPUT));
   u = s->dense_weight;
   c = s->field;
   for (int32_t k = 0; k < n_tasks; k++) {
     for (int32_t d = 0; d < s->n_dense; d++)
       *u++ = ts_synthetic_normal(s, TS_USE_DENSE_WEIGHT, d, 0, k) /
              sqrt((double)s->n_dense);
-    for (int32_t f = 0; f < s->n_features; f++)
+    for (int32_t f = 0; f < s->n_columns; f++)
       for (int32_t j = 0; j < s->h; j++)
         *c++ = (float)ts_synthetic_normal(s, TS_USE_FIELD, f, j, k);
   }
   return TS_OK;
 }
 
+/* Ids are rows of all tables of their column. */
+static void take_rows(ts_synthetic *s, int32_t f, int64_t rows) {
+  const int32_t k = s->of.column[f];
+  if (s->of.first[f] == f) s->feature[k] = f;
+  if (s->of.first[f] == f || rows < s->rows[k]) s->rows[k] = rows;
+}
+
 static ts_err fill_truth(ts_synthetic *s) {
   const ts_config *c = s->base.config;
   const ts_ints *pooling = &c->data.synthetic.pooling;
-  if (pooling->n != 1 && pooling->n != s->n_features)
+  if (pooling->n != 1 && pooling->n != s->n_columns)
     return ts_fail(TS_ERR_DECK,
                    "data.synthetic.pooling lists %d numbers for %d features",
-                   pooling->n, s->n_features);
+                   pooling->n, s->n_columns);
   if (s->n_tasks > TS_SYNTHETIC_TASKS)
     return ts_fail(TS_ERR_DECK, "synthetic data has at most %d tasks, not %d",
                    (int)TS_SYNTHETIC_TASKS, s->n_tasks);
-  TS_DO(ts_mem_many(s->rows, s->n_features, INPUT));
-  TS_DO(ts_mem_many(s->pooling, s->n_features, INPUT));
-  for (int32_t f = 0; f < s->n_features; f++) {
-    s->rows[f] = ts_feature_table(c, f, NULL)->rows;
-    s->pooling[f] = (int32_t)pooling->item[pooling->n == 1 ? 0 : f];
-  }
+  TS_DO(ts_mem_many(s->feature, s->n_columns, INPUT));
+  TS_DO(ts_mem_many(s->rows, s->n_columns, INPUT));
+  TS_DO(ts_mem_many(s->pooling, s->n_columns, INPUT));
+  for (int32_t f = 0; f < s->of.n_features; f++)
+    take_rows(s, f, ts_feature_table(c, f, NULL)->rows);
+  for (int32_t k = 0; k < s->n_columns; k++)
+    s->pooling[k] = (int32_t)pooling->item[pooling->n == 1 ? 0 : k];
   TS_DO(fill_tasks(s));
   return ts_synthetic_fill_law(s);
 }
 
 static int64_t ids_per_sample(const ts_synthetic *s) {
   int64_t n = 0;
-  for (int32_t f = 0; f < s->n_features; f++) n += s->pooling[f];
+  for (int32_t f = 0; f < s->n_columns; f++) n += s->pooling[f];
   return n;
 }
 
@@ -153,8 +161,9 @@ static void close_source(ts_source *src) {
   ts_synthetic *s = (ts_synthetic *)src;
   if (!s) return;
   ts_mem_free_all(s->dense_weight, s->field, s->rows, s->pooling, s->reach);
-  for (int32_t f = 0; s->hot && f < s->n_features; f++) ts_mem_free(s->hot[f]);
-  ts_mem_free_all(s->hot, s->n_hot, s);
+  for (int32_t f = 0; s->hot && f < s->n_columns; f++) ts_mem_free(s->hot[f]);
+  ts_feature_columns_reset(&s->of);
+  ts_mem_free_all(s->hot, s->n_hot, s->feature, s);
 }
 
 /* Samples after which those of a split are given again; 0: none are. */
@@ -183,7 +192,8 @@ static ts_err open_source(ts_source **out, const ts_config *c, ts_split split,
   s->first = first[split];
   s->n_tasks = c->model.n_tasks;
   s->n_dense = c->model.dense_features;
-  s->n_features = ts_feature_count(c);
+  TS_TRY(ts_agree(comm, ts_feature_columns_create(&s->of, c)));
+  s->n_columns = s->of.n;
   s->h = c->data.synthetic.hidden_dim;
   s->alpha = c->data.synthetic.zipf;
   ts_synthetic_keys(s);
@@ -191,7 +201,7 @@ static ts_err open_source(ts_source **out, const ts_config *c, ts_split split,
       (ts_source_info){.n_samples = split == TS_SPLIT_TRAIN ? n : n_eval,
                        .n_dense = s->n_dense,
                        .n_tasks = s->n_tasks,
-                       .n_features = s->n_features,
+                       .n_features = s->of.n_features,
                        .period = period(c, split, ts_comm_size(comm))};
   TS_TRY(ts_agree(comm, fill_truth(s)));
   s->base.n_threads = ts_threads_local(c->run.threads); /* none computes now */
@@ -209,16 +219,16 @@ done:
 static ts_err begin_batch(const ts_synthetic *s, ts_batch_store *b, int32_t n) {
   TS_DO(ts_batch_store_begin(b, n, s->n_tasks, s->n_dense,
                              s->base.info.has_weights));
-  for (int32_t f = 0; f < s->n_features; f++) {
+  for (int32_t k = 0; k < s->n_columns; k++) {
+    const int32_t f = s->feature[k], length = s->pooling[k];
     const bool weighted = b->of[f].table->weighted;
-    const int64_t n_ids = (int64_t)n * s->pooling[f];
+    const int64_t n_ids = (int64_t)n * length;
     TS_DO(ts_batch_store_feature(
-        b, f, n_ids, s->pooling[f] == 1 ? TS_BAGS_ONE : TS_BAGS_LENGTHS,
-        weighted));
-    for (int64_t k = 0; weighted && k < n_ids; k++)
-      b->feature[f].weights[k] = 1.0f;
-    for (int32_t i = 0; s->pooling[f] != 1 && i < n; i++)
-      b->feature[f].lengths[i] = s->pooling[f];
+        b, f, n_ids, length == 1 ? TS_BAGS_ONE : TS_BAGS_LENGTHS, weighted));
+    for (int64_t i = 0; weighted && i < n_ids; i++)
+      b->feature[f].weights[i] = 1.0f;
+    for (int32_t i = 0; length != 1 && i < n; i++)
+      b->feature[f].lengths[i] = length;
   }
   return TS_OK;
 }
@@ -241,6 +251,9 @@ static ts_err draw_batch(ts_source *src, ts_batch_store *b,
       b->labels[(int64_t)i * s->n_tasks + t] =
           ts_synthetic_label(s, z[t], k, t);
   }
+  for (int32_t f = 0; f < s->of.n_features; f++)
+    if (s->of.first[f] != f && !ts_batch_store_is_same(b, f))
+      TS_DO(ts_batch_store_copy(b, f));
   return ts_batch_store_end(b);
 }
 
@@ -257,9 +270,11 @@ static ts_err gather(ts_source *src, ts_batch_store *b, const int64_t *samples,
 static void law(const ts_config *c, int32_t feature, double *ids,
                 double *zipf) {
   const ts_ints *pooling = &c->data.synthetic.pooling;
-  *ids = !pooling->n            ? 1
-         : pooling->n > feature ? (double)pooling->item[feature]
-                                : (double)pooling->item[0];
+  const int32_t k =
+      pooling->n > 1 ? ts_feature_column(c, feature, pooling->n) : 0;
+  *ids = !pooling->n      ? 1
+         : pooling->n > k ? (double)pooling->item[k]
+                          : (double)pooling->item[0];
   *zipf = c->data.synthetic.zipf;
 }
 

@@ -84,7 +84,8 @@ static void draw_dense(const ts_synthetic *s, float *to, uint64_t sample) {
 static void draw_bag(const ts_synthetic *s, float *sum, uint64_t k, int32_t f,
                      const ts_place *to) {
   const int32_t n = s->pooling[f];
-  int64_t *ids = to->feature ? to->feature[f].ids + to->i * n : NULL;
+  int64_t *ids =
+      to->feature ? to->feature[s->feature[f]].ids + to->i * n : NULL;
   for (int32_t j = 0; j < s->h; j++) sum[j] = 0;
   for (int32_t i = 0; i < n; i++) {
     const int64_t rank = draw_rank(s, k, f, i), id = id_of(s, rank, f);
@@ -103,7 +104,7 @@ void ts_synthetic_draw(const ts_synthetic *s, double z[TS_SYNTHETIC_TASKS],
   float hidden[HIDDEN_MAX], total[HIDDEN_MAX] = {0};
   double single[TS_SYNTHETIC_TASKS] = {0}, square = 0;
   draw_dense(s, to->dense, k);
-  for (int32_t f = 0; f < s->n_features; f++) {
+  for (int32_t f = 0; f < s->n_columns; f++) {
     draw_bag(s, hidden, k, f, to);
     const float scale = 1.0f / sqrtf((float)s->pooling[f]);
     for (int32_t j = 0; j < s->h; j++) {
@@ -114,11 +115,11 @@ void ts_synthetic_draw(const ts_synthetic *s, double z[TS_SYNTHETIC_TASKS],
     for (int32_t t = 0; t < s->n_tasks; t++)
       for (int32_t j = 0; j < s->h; j++)
         single[t] +=
-            hidden[j] * s->field[((int64_t)t * s->n_features + f) * s->h + j];
+            hidden[j] * s->field[((int64_t)t * s->n_columns + f) * s->h + j];
   }
   double pairs = -square;
   for (int32_t j = 0; j < s->h; j++) pairs += (double)total[j] * total[j];
-  const double F = s->n_features, H = s->h;
+  const double F = s->n_columns, H = s->h;
   for (int32_t t = 0; t < s->n_tasks; t++) {
     z[t] = -1.0;
     for (int32_t d = 0; d < s->n_dense; d++)
@@ -156,9 +157,9 @@ double ts_synthetic_normal(const ts_synthetic *s, int use, int64_t a, int32_t b,
 /* Keeps the hidden vectors of the most frequent ids, so that they need not be
  * drawn again for each sample. */
 static ts_err fill_hot(ts_synthetic *s) {
-  TS_DO(ts_mem_many(s->n_hot, s->n_features, INPUT));
-  TS_DO(ts_mem_many(s->hot, s->n_features, INPUT));
-  for (int32_t f = 0; f < s->n_features; f++) {
+  TS_DO(ts_mem_many(s->n_hot, s->n_columns, INPUT));
+  TS_DO(ts_mem_many(s->hot, s->n_columns, INPUT));
+  for (int32_t f = 0; f < s->n_columns; f++) {
     const int64_t most = HOT_FLOATS / s->h;
     const int64_t n = s->rows[f] < most ? s->rows[f] : most;
     TS_DO(ts_mem_many(s->hot[f], n * s->h, INPUT));
@@ -173,8 +174,8 @@ static ts_err fill_hot(ts_synthetic *s) {
 }
 
 ts_err ts_synthetic_fill_law(ts_synthetic *s) {
-  TS_DO(ts_mem_many(s->reach, s->n_features, INPUT));
-  for (int32_t f = 0; f < s->n_features; f++) {
+  TS_DO(ts_mem_many(s->reach, s->n_columns, INPUT));
+  for (int32_t f = 0; f < s->n_columns; f++) {
     const double x = (double)s->rows[f] + 1;
     s->reach[f] = harmonic(s->alpha) ? x : pow(x, 1 - s->alpha) - 1;
   }

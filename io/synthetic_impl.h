@@ -21,20 +21,23 @@ enum {
 typedef struct ts_synthetic {
   ts_source base;
   int64_t first; /* sample number of the split's first sample */
-  int32_t n_tasks, n_dense, n_features, h;
+  int32_t n_tasks, n_dense, h;
+  int32_t n_columns; /* features, but for those that are in several tables */
+  ts_feature_columns of;
+  int32_t *feature;     /* (n_columns) the first of each */
   double *dense_weight; /* (n_tasks, n_dense) */
-  float *field;         /* (n_tasks, n_features, h) */
-  int64_t *rows;        /* (n_features) */
-  int32_t *pooling;     /* (n_features) */
+  float *field;         /* (n_tasks, n_columns, h) */
+  int64_t *rows;        /* (n_columns) */
+  int32_t *pooling;     /* (n_columns) */
   double alpha;         /* of the ids' Zipf law */
-  double *reach;        /* (n_features) of the law, for draw_rank */
-  int64_t *n_hot; /* (n_features) most popular ids whose hidden vectors are */
-  float **hot;    /* kept, (n_features) of (n_hot, h) */
+  double *reach;        /* (n_columns) of the law, for draw_rank */
+  int64_t *n_hot; /* (n_columns) most popular ids whose hidden vectors are */
+  float **hot;    /* kept, (n_columns) of (n_hot, h) */
   uint32_t key[TS_USES][2];
 } ts_synthetic;
 
-/* Where a sample goes: its place in each feature's ids, unless FEATURE is
- * NULL, and (n_dense). */
+/* Where a sample goes: its place in the ids of each column's feature, unless
+ * FEATURE is NULL, and (n_dense). */
 typedef struct ts_place {
   const ts_feature_store *feature;
   int64_t i;

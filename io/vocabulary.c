@@ -17,19 +17,25 @@ static bool has_words(const ts_config *c, int32_t feature, const char *usual) {
                  "vocabulary");
 }
 
-/* Features of one group have that of the first of them. */
+/* Features of one column, or of one group, have that of the first of them. */
 static ts_err find_groups(ts_vocabularies *v) {
+  ts_err err = TS_OK;
   const char **group = NULL;
-  TS_DO(ts_mem_many(group, v->n_features, INPUT));
+  ts_feature_columns m;
+  TS_DO(ts_feature_columns_create(&m, v->config));
+  TS_TRY(ts_mem_many(group, v->n_features, INPUT));
   for (int32_t k = 0; k < v->n_features; k++) {
     group[k] = ts_column_of_feature(v->config, k).group;
-    v->whose[k] = 0;
-    while (v->whose[k] < k &&
-           (!*group[k] || strcmp(group[v->whose[k]], group[k]) != 0))
+    v->again[k] = m.first[k] != k;
+    v->whose[k] = *group[k] ? 0 : m.first[k];
+    while (*group[k] && v->whose[k] < k &&
+           strcmp(group[v->whose[k]], group[k]) != 0)
       v->whose[k]++;
   }
+done:
+  ts_feature_columns_reset(&m);
   ts_mem_free(group);
-  return TS_OK;
+  return err;
 }
 
 ts_err ts_vocabularies_make(ts_vocabularies **out, const ts_config *c) {
@@ -41,6 +47,7 @@ ts_err ts_vocabularies_make(ts_vocabularies **out, const ts_config *c) {
   TS_TRY(ts_mem_many(v->of, v->n_features, INPUT));
   TS_TRY(ts_mem_many(v->on, v->n_features, INPUT));
   TS_TRY(ts_mem_many(v->whose, v->n_features, INPUT));
+  TS_TRY(ts_mem_many(v->again, v->n_features, INPUT));
   TS_TRY(find_groups(v));
   *out = v;
   v = NULL;
@@ -71,7 +78,7 @@ void ts_vocabularies_destroy(ts_vocabularies *v) {
     ts_mem_free(v->of[k].block);
   }
   ts_words_shared_release(v->shared);
-  ts_mem_free_all(v->of, v->on, v->whose, v);
+  ts_mem_free_all(v->of, v->on, v->whose, v->again, v);
 }
 
 bool ts_vocabularies_have(const ts_vocabularies *v, int32_t feature) {
@@ -128,6 +135,7 @@ int64_t ts_vocabularies_count(const ts_vocabularies *v, int64_t *bytes) {
 
 ts_err ts_vocabularies_learn(ts_vocabularies *v, int32_t feature,
                              const char *text, size_t n_bytes) {
+  if (v->again[feature]) return TS_OK;
   return ts_word_list_add(&v->of[v->whose[feature]].met, text, n_bytes, 1);
 }
 

@@ -32,7 +32,8 @@ void ts_vocabularies_destroy(ts_vocabularies *);
 /* FEATURE's ids are words; false of none at all, too. */
 bool ts_vocabularies_have(const ts_vocabularies *, int32_t feature);
 
-/* A word of FEATURE was met: TEXT up to its first NUL, N_BYTES at most. */
+/* A word of FEATURE was met: TEXT up to its first NUL, N_BYTES at most.  Of the
+ * features of one column the first alone counts. */
 ts_err ts_vocabularies_learn(ts_vocabularies *, int32_t feature,
                              const char *text, size_t n_bytes);
 /* X, or less than 0 with HEX: nothing, as it is written: in decimal, or with

@@ -20,6 +20,7 @@ struct ts_vocabularies {
   int32_t n_features;
   ts_vocabulary *of; /* (n_features), some of which are other features', too */
   int32_t *whose;    /* (n_features) of which of them each has */
+  bool *again;       /* (n_features) an earlier one has the same column */
   bool *on;          /* (n_features) */
   struct ts_words_shared *shared; /* has the words of all; NULL: blocks have */
 };

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/features.h"
 #include "base/mem.h"
 #include "shard/message.h"
 
@@ -29,7 +30,7 @@ static ts_err find_variable(ts_ebc *ebc) {
     for (int32_t i = 0; i < c->tables[t].features.n; i++, f++) {
       bool named = false;
       for (int32_t k = 0; k < dedup->n; k++)
-        named |= !strcmp(dedup->item[k], c->tables[t].features.item[i]);
+        named |= ts_feature_is(&c->tables[t], i, dedup->item[k]);
       found += named;
       ebc->variable[f] = named || c->tables[t].pooling == TS_POOL_NONE
                              ? ebc->n_variable++

@@ -12,6 +12,7 @@
  * double, in the order of the groups' ids (shard/view_kernels.h). */
 #include <string.h>
 
+#include "base/features.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "shard/ebc_batch.h"
@@ -28,13 +29,27 @@ static int32_t count(const ts_ebc *ebc) {
   return n;
 }
 
-static ts_err add_processor(ts_ebc *ebc, int32_t feature, const char *name,
-                            int32_t max_length) {
+/* A feature of several tables has weights in each: those behind the first
+ * that has some are called f@t. */
+static bool is_taken(const ts_ebc *ebc, const char *feature) {
+  const char *name;
+  for (int32_t k = 0; k < ebc->params.n; k++) {
+    (void)ts_feature_table(ebc->config, ebc->processors[k].feature, &name);
+    if (!strcmp(name, feature)) return true;
+  }
+  return false;
+}
+
+static ts_err add_processor(ts_ebc *ebc, int32_t feature) {
   ts_err err = TS_OK;
   ts_str full = {0};
+  const char *name;
   ts_processor *p = &ebc->processors[ebc->params.n];
+  const ts_table_config *t = ts_feature_table(ebc->config, feature, &name);
+  const int32_t max_length = t->max_length;
   p->feature = feature;
   TS_TRY(ts_str_append(&full, param_name, name));
+  if (is_taken(ebc, name)) TS_TRY(ts_str_append(&full, "@%s", t->name));
   TS_TRY(ts_params_add(&ebc->params, ebc->device, &p->param, full.text,
                        "feature_processors", max_length, 0));
   p->at = ebc->positions.n;
@@ -46,14 +61,10 @@ done:
 }
 
 ts_err ts_processors_create(ts_ebc *ebc) {
-  const ts_config *c = ebc->config;
-  int32_t f = 0;
   TS_DO(ts_mem_many(ebc->processors, count(ebc), MISC));
-  for (int32_t t = 0; t < c->n_tables; t++)
-    for (int32_t i = 0; i < c->tables[t].features.n; i++, f++)
-      if (c->tables[t].max_length > 0)
-        TS_DO(add_processor(ebc, f, c->tables[t].features.item[i],
-                            c->tables[t].max_length));
+  for (int32_t f = 0; f < ebc->n_features; f++)
+    if (ebc->config->tables[ebc->feature_table[f]].max_length > 0)
+      TS_DO(add_processor(ebc, f));
   return ts_buffer_create(&ebc->positions.sum, ebc->device,
                           (size_t)ebc->positions.n * 8, TS_SPACE_DEVICE,
                           TS_TAG_DENSE);

@@ -2,7 +2,8 @@
  *
  * Plain data; who owns the arrays is said where a ts_kjt is handed out.
  * Features are in the order of the deck: tables in order, and each table's
- * features in order.  All of it is Local. */
+ * features in order.  Those that are one column of the data may have the same
+ * arrays.  All of it is Local. */
 #pragma once
 
 #include <stdbool.h>
@@ -34,9 +35,10 @@ typedef struct ts_kjt {
   int32_t n_features;
   int32_t batch; /* B, bags per feature */
   /* Where the features' arrays are parts of one each, in their order (of
-   * lengths and weights those that features have), else NULL. */
+   * lengths and weights those that features have; what several features have
+   * is there once), else NULL. */
   const int64_t *values;
   const int32_t *lengths;
   const float *weights;
-  int64_t n_ids; /* of all features */
+  int64_t n_ids; /* of all features; those that several have count once */
 } ts_kjt;

@@ -68,6 +68,7 @@ static ts_err unknown(const ts_config *c, const char *name) {
   for (int32_t k = 0; k < ts_feature_count(c); k++) {
     const char *feature;
     (void)ts_feature_table(c, k, &feature);
+    if (ts_feature_find(c, feature) != k) continue;
     TS_TRY(ts_str_append(&names, "%s%s", k ? ", " : "", feature));
   }
   TS_THROW(TS_ERR_USAGE, "--embeddings: no feature \"%s\"; there are: %.1000s",
@@ -79,16 +80,13 @@ done:
 
 static ts_err find_feature(ts_embedding *e, const ts_config *c,
                            const char *name) {
-  for (int32_t k = 0; k < ts_feature_count(c); k++) {
-    const char *feature;
-    const ts_table_config *t = ts_feature_table(c, k, &feature);
-    if (strcmp(feature, name) != 0) continue;
-    *e = (ts_embedding){
-        .feature = name, .table = t, .number = k, .n = t->rows, .width = 1};
-    snprintf(e->group, sizeof e->group, "embeddings/%.480s", name);
-    return TS_OK;
-  }
-  return unknown(c, name);
+  const int32_t k = ts_feature_find(c, name);
+  if (k < 0) return unknown(c, name);
+  const ts_table_config *t = ts_feature_table(c, k, NULL);
+  *e = (ts_embedding){
+      .feature = name, .table = t, .number = k, .n = t->rows, .width = 1};
+  snprintf(e->group, sizeof e->group, "embeddings/%.480s", name);
+  return TS_OK;
 }
 
 static ts_err find_features(ts_embeddings *x, const ts_config *c,

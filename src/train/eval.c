@@ -79,12 +79,8 @@ done:
 
 static ts_err create_groups(ts_eval_pass *p) {
   const ts_config *c = p->t->config;
-  const char *name;
   if (!*c->metrics.group) return TS_OK;
-  for (int32_t f = 0; f < ts_feature_count(c); f++) {
-    ts_feature_table(c, f, &name);
-    if (!strcmp(name, c->metrics.group)) p->group_feature = f;
-  }
+  p->group_feature = ts_feature_find(c, c->metrics.group); /* it is there */
   TS_DO(ts_mem_many(p->groups, p->t->n_tasks, METRICS));
   for (int32_t k = 0; k < p->t->n_tasks; k++)
     TS_DO(ts_groups_create(&p->groups[k]));

@@ -61,6 +61,14 @@ static void name_of(char name[NAME], const ts_config *c, int32_t what) {
   }
 }
 
+/* A feature that is in several tables stands for all of them. */
+static bool is_again(const ts_config *c, int32_t what) {
+  const char *feature;
+  if (what >= ts_feature_count(c)) return false;
+  (void)ts_feature_table(c, what, &feature);
+  return ts_feature_find(c, feature) != what;
+}
+
 static bool is_asked(const ts_importance *o, const char *name) {
   for (int32_t i = 0; i < o->features->n; i++)
     if (!strcmp(o->features->item[i], name)) return true;
@@ -73,6 +81,7 @@ static ts_err unknown(const ts_config *c, const char *asked) {
   char name[NAME];
   for (int32_t k = 0; k < count_all(c); k++) {
     name_of(name, c, k);
+    if (is_again(c, k)) continue;
     TS_TRY(ts_str_append(&names, "%s%s", k ? ", " : "", name));
   }
   TS_THROW(TS_ERR_USAGE, "--features: no feature \"%s\"; there are: %.1000s",
@@ -102,7 +111,7 @@ static ts_err pass_create(ts_importance_pass *p) {
   for (int32_t k = 0; k < count_all(c); k++) {
     ts_subject *s = &p->subject[p->n];
     name_of(s->name, c, k);
-    if (!is_asked(p->asked, s->name)) continue;
+    if (is_again(c, k) || !is_asked(p->asked, s->name)) continue;
     s->what = k;
     p->n++;
     TS_DO(ts_mem_many(s->lost, each, METRICS));
