@@ -41,6 +41,45 @@ static ts_err find_variable(ts_ebc *ebc) {
   return TS_OK;
 }
 
+/* Bags of tables A and B are spread over the same shards of rows; or of both
+ * go whole. */
+static bool has_same_parts(const ts_ebc *ebc, int32_t a, int32_t b) {
+  const ts_table_plan *x = &ebc->plan->tables[a], *y = &ebc->plan->tables[b];
+  const bool split = ts_sharding_find(x->kind)->split_rows;
+  if (split != ts_sharding_find(y->kind)->split_rows) return false;
+  if (split && x->n_shards != y->n_shards) return false;
+  for (int32_t k = 0; split && k < x->n_shards; k++)
+    if (x->shards[k].rank != y->shards[k].rank ||
+        x->shards[k].row0 != y->shards[k].row0 ||
+        x->shards[k].n_rows != y->shards[k].n_rows)
+      return false;
+  return true;
+}
+
+/* Features of one name, F and G, have the same ids on their way: those of
+ * distinct bags are each table's own. */
+static bool has_same_ids(const ts_ebc *ebc, int32_t f, int32_t g) {
+  const int32_t a = ebc->feature_table[f], b = ebc->feature_table[g];
+  const ts_table_config *x = &ebc->config->tables[a];
+  const ts_table_config *y = &ebc->config->tables[b];
+  return x->rows == y->rows && x->weighted == y->weighted &&
+         (x->max_length > 0) == (y->max_length > 0) && ebc->variable[f] < 0 &&
+         ebc->variable[g] < 0 && has_same_parts(ebc, a, b);
+}
+
+static ts_err find_same_ids(ts_ebc *ebc) {
+  ts_feature_columns m;
+  TS_DO(ts_mem_many(ebc->ids_of, ebc->n_features, MISC));
+  TS_DO(ts_feature_columns_create(&m, ebc->config));
+  for (int32_t f = 0; f < ebc->n_features; f++) {
+    int32_t g = m.first[f];
+    while (g < f && (m.first[g] != m.first[f] || !has_same_ids(ebc, f, g))) g++;
+    ebc->ids_of[f] = g;
+  }
+  ts_feature_columns_reset(&m);
+  return TS_OK;
+}
+
 /* Whether the host counts; on all ranks alike. */
 static ts_err choose_counts(ts_ebc *ebc) {
   const ts_input_dist asked = ebc->config->comm.input_dist;
@@ -79,7 +118,7 @@ static void add_route(ts_ebc *ebc, const ts_sharding *sharding, int32_t f,
         p->shards[i].n_rows == s->n_rows)
       return;
   ebc->routes[ebc->n_routes++] =
-      (ts_route){.feature = f,
+      (ts_route){.feature = ebc->ids_of[f],
                  .table = t,
                  .rank = s->rank,
                  .row0 = s->row0,
@@ -107,8 +146,21 @@ static ts_err add_routes(ts_ebc *ebc, const ts_sharding *sharding) {
 static int by_rank(const void *a, const void *b) {
   const ts_route *x = a, *y = b;
   if (x->rank != y->rank) return x->rank - y->rank;
-  return x->feature != y->feature ? x->feature - y->feature
-                                  : (x->row0 > y->row0) - (x->row0 < y->row0);
+  if (x->feature != y->feature) return x->feature - y->feature;
+  if (x->row0 != y->row0) return x->row0 < y->row0 ? -1 : 1;
+  if (x->n_rows != y->n_rows) return x->n_rows < y->n_rows ? -1 : 1;
+  return x->split - y->split;
+}
+
+/* Ids of several tables take one route to a rank. */
+static void sort_routes(ts_ebc *ebc) {
+  int32_t n = 0;
+  if (ebc->n_routes)
+    qsort(ebc->routes, (size_t)ebc->n_routes, sizeof *ebc->routes, by_rank);
+  for (int32_t i = 0; i < ebc->n_routes; i++)
+    if (!n || by_rank(&ebc->routes[i], &ebc->routes[n - 1]) != 0)
+      ebc->routes[n++] = ebc->routes[i];
+  ebc->n_routes = n;
 }
 
 /* The route that feeds each slot of this rank's groups. */
@@ -122,8 +174,8 @@ static ts_err feed_groups(ts_ebc *ebc, ts_sharding *sharding) {
       const ts_shard *shard = ts_sharding_own_shard(sharding, p);
       int32_t i = 0;
       while (i < n &&
-             (own[i].feature != p->feature || own[i].row0 != shard->row0 ||
-              own[i].n_rows != shard->n_rows))
+             (own[i].feature != ebc->ids_of[p->feature] ||
+              own[i].row0 != shard->row0 || own[i].n_rows != shard->n_rows))
         i++;
       if (i == n) return ts_fail(TS_ERR_INTERNAL, "a shard without a route");
       sharding->groups[g].route[s] = i;
@@ -134,8 +186,7 @@ static ts_err feed_groups(ts_ebc *ebc, ts_sharding *sharding) {
 static ts_err create_routes(ts_ebc *ebc) {
   for (int32_t l = 0; l < ebc->n_shardings; l++)
     if (ebc->shardings[l].travels) TS_DO(add_routes(ebc, &ebc->shardings[l]));
-  if (ebc->n_routes)
-    qsort(ebc->routes, (size_t)ebc->n_routes, sizeof *ebc->routes, by_rank);
+  sort_routes(ebc);
   TS_DO(ts_mem_many(ebc->route_start, ebc->n_ranks + 1, MISC));
   for (int32_t i = 0; i < ebc->n_routes; i++)
     ebc->route_start[ebc->routes[i].rank + 1]++;
@@ -162,6 +213,7 @@ ts_err ts_ebc_create(ts_ebc **out, const ts_config *config, const ts_plan *plan,
                   .n_ranks = ts_world_size(world)};
   TS_TRY(count_features(ebc));
   TS_TRY(find_variable(ebc));
+  TS_TRY(find_same_ids(ebc));
   TS_TRY(choose_counts(ebc));
   TS_TRY(ts_processors_create(ebc));
   TS_TRY(ts_codec_find(&ebc->forward, config->sharding.comm_dtype_forward,
@@ -193,6 +245,7 @@ void ts_ebc_destroy(ts_ebc *ebc) {
   ts_mem_free(ebc->shardings);
   ts_pool_reset(&ebc->pool);
   ts_splits_destroy(ebc);
+  ts_mem_free(ebc->ids_of);
   ts_mem_free(ebc->routes);
   ts_mem_free(ebc->route_start);
   ts_mem_free(ebc->seen);

@@ -47,6 +47,9 @@ struct ts_ebc {
   int32_t *feature_table; /* (n_features) table_id */
   int32_t *variable;      /* (n_features) number, -1: bags are samples */
   int32_t n_variable;
+  int32_t *ids_of; /* (n_features) whose ids travel for it: its own, or those of
+                      an earlier feature, which are the same and go to the same
+                      shards of rows */
   ts_codec forward, backward; /* of output dist */
   /* (n_tables + 1, 2) f64 of the device: squares of whole tables, and of what
    * another rank counts; or empty */
@@ -72,8 +75,8 @@ struct ts_ebc {
   ts_ebc_stat stat;
 };
 
-/* One way of ids: those of FEATURE whose rows lie in [row0, row0 + n_rows)
- * go to RANK. */
+/* One way of ids: those of FEATURE, and of those whose ids_of it is, whose rows
+ * lie in [row0, row0 + n_rows) go to RANK. */
 typedef struct ts_route {
   int32_t feature, table, rank;
   int64_t row0, n_rows;

@@ -71,7 +71,7 @@ static ts_err split_feature(ts_ebc *ebc, int32_t feature) {
       first &= p->shards[i].col0 != p->shards[k].col0;
     for (int32_t i = k; first && i < p->n_shards; i++)
       if (p->shards[i].col0 == p->shards[k].col0) slice[n++] = p->shards[i];
-    if (n) TS_TRY(add_split(ebc, feature, slice, n));
+    if (n) TS_TRY(add_split(ebc, ebc->ids_of[feature], slice, n));
   }
 done:
   ts_mem_free(slice);

@@ -2,7 +2,8 @@
  *
  * Plain data; who owns the arrays is said where a ts_kjt is handed out.
  * Features are in the order of the deck: tables in order, and each table's
- * features in order.  Those that are one column of the data may have the same
+ * features in order.  Those of one name whose tables have as many rows, and
+ * weights alike, have the same ids, lengths and weights, and may have the same
  * arrays.  All of it is Local. */
 #pragma once
 
