@@ -14,9 +14,8 @@
 static ts_err make_states(ts_ddp *d) {
   for (int32_t i = 0; i < d->params->n; i++) {
     ts_param *p = d->params->item[i];
-    for (int k = 0;
-         k < ts_dense_optim_n_states(ts_param_optims_of(d->base.optims, p));
-         k++)
+    const ts_optim_config *c = ts_param_optims_of(d->base.optims, p);
+    for (int k = 0; k < ts_param_n_states(c, p); k++)
       TS_DO(ts_arrays_take(&d->arrays, d->base.spec.device, &p->state[k], p->n,
                            sizeof(float), TS_TAG_DENSE_STATE));
   }

@@ -50,12 +50,14 @@ static ts_err update_task(void *arg, ts_lane *lane) {
   ts_dense_update_args u[TS_DENSE_PIECES];
   int32_t n = 0;
   for (int32_t s = a->b->first; s < a->b->end; s++) {
-    u[n++] = update_args(a, s);
-    if (n < TS_DENSE_PIECES && s + 1 < a->b->end) continue;
+    u[n] = update_args(a, s);
+    n += !a->d->place[s]->frozen;
+    if (!n || (n < TS_DENSE_PIECES && s + 1 < a->b->end)) continue;
     TS_DO(a->d->kernels->dense_update(u, n));
     n = 0;
   }
-  for (int32_t s = a->b->first; s < a->b->end; s++) a->d->place[s]->version++;
+  for (int32_t s = a->b->first; s < a->b->end; s++)
+    a->d->place[s]->version += !a->d->place[s]->frozen;
   return TS_OK;
 }
 
@@ -64,11 +66,22 @@ ts_err ts_ddp_update(ts_ddp *d, ts_bucket *b, ts_lane *lane) {
   return ts_lane_run(lane, "dense optimizer", update_task, arg);
 }
 
+/* Gradients that no optimizer wants are no part of the norm. */
+static ts_err clear_frozen(const ts_ddp *d) {
+  for (int32_t s = 0; s < d->params->n; s++) {
+    float *grad = d->buckets[d->bucket_of[s]].grads + d->offset[s];
+    if (d->place[s]->frozen)
+      TS_DO(d->kernels->zero(grad, (size_t)d->place[s]->n * sizeof *grad));
+  }
+  return TS_OK;
+}
+
 /* Global norm of all reduced gradients, in double. */
 static ts_err norm_task(void *arg, ts_lane *lane) {
   (void)lane;
   ts_ddp *d = *(ts_ddp **)arg;
   const ts_kernels *k = d->kernels;
+  TS_DO(clear_frozen(d));
   TS_DO(k->zero(d->norm, sizeof *d->norm));
   TS_DO(k->squares(d->kept + d->offset[0], d->n_kept - d->offset[0], d->norm));
   return k->clip(d->norm, d->norm + 1, d->config->optimizer.clip_norm);

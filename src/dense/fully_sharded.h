@@ -160,7 +160,8 @@ ts_err ts_fully_sharded_take(ts_fully_sharded *, void *p, int64_t n,
 ts_err ts_fully_sharded_norms_create(ts_fully_sharded *);
 ts_err ts_fully_sharded_norms(ts_fully_sharded *, ts_fully_sharded_group *g,
                               ts_lane *lane);
-/* The update of PART of G in this step, but for its stats. */
+/* The update of PART of G in this step, but for its stats; n 0: there is none.
+ */
 ts_dense_update_args ts_fully_sharded_update_args(const ts_fully_sharded *,
                                                   const ts_fully_sharded_part *,
                                                   const float *grads,

@@ -53,7 +53,7 @@ static ts_err make_states(ts_fully_sharded *d, ts_fully_sharded_group *g) {
     const ts_fully_sharded_part *part = &g->parts[i];
     ts_param *p = part->param;
     const ts_optim_config *c = ts_param_optims_of(d->base.optims, p);
-    for (int k = 0; k < ts_dense_optim_n_states(c); k++)
+    for (int k = 0; k < ts_param_n_states(c, p); k++)
       TS_DO(ts_fully_sharded_take(d, &p->state[k], part->n_rows * part->width,
                                   sizeof(float), TS_TAG_DENSE_STATE));
   }

@@ -19,7 +19,7 @@ ts_dense_update_args ts_fully_sharded_update_args(
       ts_parallel_update_args(&d->base, part->param, step, lr_factor, d->norm);
   u.w = part->w;
   u.grad = grads + part->shard_at;
-  u.n = part->n_rows * part->width;
+  u.n = part->param->frozen ? 0 : part->n_rows * part->width;
   return u;
 }
 
@@ -39,7 +39,8 @@ static ts_err update_task(void *arg, ts_lane *lane) {
     TS_DO(a->d->kernels->dense_update(u, n));
     n = 0;
   }
-  for (int32_t i = 0; i < g->n_parts; i++) g->parts[i].param->version++;
+  for (int32_t i = 0; i < g->n_parts; i++)
+    g->parts[i].param->version += !g->parts[i].param->frozen;
   return TS_OK;
 }
 
@@ -62,7 +63,8 @@ static ts_err add_squares(const ts_fully_sharded *d,
   for (int32_t i = 0; i < g->n_parts; i++) {
     const ts_fully_sharded_part *p = &g->parts[i];
     const int64_t n = p->n_rows * p->width;
-    if (n) TS_DO(d->kernels->squares(g->own.at + p->shard_at, n, d->norm));
+    if (n && !p->param->frozen)
+      TS_DO(d->kernels->squares(g->own.at + p->shard_at, n, d->norm));
   }
   return TS_OK;
 }

@@ -67,6 +67,14 @@ typedef struct ts_param {
                   they are the same wherever it stands */
   uint32_t key;
   ts_buffer own; /* memory of w, where it has some of its own */
+  /* Its own, as an entry of optimizer.overrides has them (those of the deck
+   * come after, and win): kind NULL and NAN are the deck's; whoever sets it
+   * keeps it.  NULL: the deck's. */
+  const ts_optim_config *optimizer;
+  double l2; /* added to that weight decay, in its mode; "l2" where that is
+                "none" */
+  /* f32, as STATE: the running mean of w (optimizer.ema); NULL: none. */
+  float *ema;
 } ts_param;
 
 /* All parameters of a model in creation order (forward order). */

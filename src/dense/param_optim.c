@@ -1,4 +1,4 @@
-/* param_optim.c - overrides of the deck's optimizer. */
+/* param_optim.c - which optimizer a parameter has. */
 #include "dense/param_optim.h"
 
 #include <fnmatch.h>
@@ -26,11 +26,11 @@ static void inherit(double *x, double base) {
   if (isnan(*x)) *x = base;
 }
 
-/* An override takes from the deck's optimizer what it does not give, as far
- * as it is of the same kind. */
+/* What FROM does not give is taken from BASE, as far as it is of the same
+ * kind. */
 static ts_err override(ts_optim_config *o, const ts_optim_config *base,
-                       const ts_optim_override *from) {
-  *o = from->optimizer;
+                       const ts_optim_config *from, const char *where) {
+  *o = *from;
   if (!o->kind) o->kind = base->kind;
   inherit(&o->lr, base->lr);
   if (!strcmp(o->kind, base->kind)) {
@@ -42,21 +42,56 @@ static ts_err override(ts_optim_config *o, const ts_optim_config *base,
   }
   inherit(&o->weight_decay, base->weight_decay);
   o->clip_value = base->clip_value;
-  return ts_dense_optim_check(o, from->match);
+  return ts_dense_optim_check(o, where);
+}
+
+static ts_err deck_optim(ts_optim_config *out, const ts_config *c) {
+  *out = c->optimizer.base;
+  return ts_dense_optim_check(out, "optimizer");
+}
+
+/* Before overrides. */
+static ts_err own_optim(ts_optim_config *out, const ts_config *c,
+                        const ts_param *p) {
+  ts_optim_config base;
+  TS_DO(deck_optim(&base, c));
+  *out = base;
+  if (p->optimizer) TS_DO(override(out, &base, p->optimizer, p->name));
+  if (!(p->l2 > 0)) return TS_OK;
+  if (out->weight_decay_mode == TS_WD_NONE) {
+    out->weight_decay = 0;
+    out->weight_decay_mode = TS_WD_L2;
+  }
+  out->weight_decay += p->l2;
+  return ts_dense_optim_check(out, p->name);
+}
+
+/* OUT becomes that of the last override that matches NAME, if one does. */
+static ts_err override_named(ts_optim_config *out, const ts_config *c,
+                             const char *name) {
+  const ts_optim_config base = *out;
+  for (int32_t i = c->optimizer.n_overrides - 1; i >= 0; i--) {
+    const ts_optim_override *o = &c->optimizer.overrides[i];
+    if (fnmatch(o->match, name, 0) == 0)
+      return override(out, &base, &o->optimizer, o->match);
+  }
+  return TS_OK;
+}
+
+ts_err ts_param_optim(ts_optim_config *out, const ts_config *c,
+                      const ts_param *p) {
+  TS_DO(own_optim(out, c, p));
+  return override_named(out, c, p->name);
+}
+
+int ts_param_n_states(const ts_optim_config *c, const ts_param *p) {
+  return p->frozen ? 0 : ts_dense_optim_n_states(c);
 }
 
 ts_err ts_param_optim_named(ts_optim_config *out, const ts_config *c,
                             const char *name) {
-  ts_optim_config base = c->optimizer.base;
-  TS_DO(ts_dense_optim_check(&base, "optimizer"));
-  *out = base;
-  for (int32_t i = c->optimizer.n_overrides - 1; i >= 0; i--) {
-    const ts_optim_override *o = &c->optimizer.overrides[i];
-    if (fnmatch(o->match, name, 0) != 0) continue;
-    TS_DO(override(out, &base, o));
-    break;
-  }
-  return TS_OK;
+  TS_DO(deck_optim(out, c));
+  return override_named(out, c, name);
 }
 
 /* True where PATTERN names a table that the deck's optimizer trains. */
@@ -79,11 +114,17 @@ done:
 static ts_err check_override(const ts_config *c, const ts_params *params,
                              const ts_optim_override *o) {
   bool found = false;
-  ts_optim_config base = c->optimizer.base, ignored;
-  TS_DO(ts_dense_optim_check(&base, "optimizer"));
-  TS_DO(override(&ignored, &base, o));
-  for (int32_t p = 0; !found && p < params->n; p++)
-    found = fnmatch(o->match, params->item[p]->name, 0) == 0;
+  ts_optim_config base, ignored;
+  for (int32_t p = 0; p < params->n; p++) {
+    if (fnmatch(o->match, params->item[p]->name, 0) != 0) continue;
+    found = true;
+    TS_DO(own_optim(&base, c, params->item[p]));
+    TS_DO(override(&ignored, &base, &o->optimizer, o->match));
+  }
+  if (!found) {
+    TS_DO(deck_optim(&base, c));
+    TS_DO(override(&ignored, &base, &o->optimizer, o->match));
+  }
   TS_DO(matches_table(&found, c, o->match));
   if (!found)
     return ts_fail(TS_ERR_DECK,
@@ -106,8 +147,8 @@ ts_err ts_param_optims_create(ts_param_optims **out, const ts_params *params,
   for (int32_t i = 0; i < c->optimizer.n_overrides; i++)
     TS_TRY(check_override(c, params, &c->optimizer.overrides[i]));
   for (int32_t p = 0; p < params->n; p++)
-    TS_TRY(ts_param_optim_named(&d->optim[params->item[p]->index], c,
-                                params->item[p]->name));
+    TS_TRY(
+        ts_param_optim(&d->optim[params->item[p]->index], c, params->item[p]));
   *out = d;
   d = NULL;
 done:

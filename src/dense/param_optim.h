@@ -1,5 +1,7 @@
-/* param_optim.h - which optimizer each dense parameter has: the deck's, or that
- * of the last override that matches its name.
+/* param_optim.h - which optimizer each dense parameter has: the deck's; what
+ * the model says of the parameter (ts_param.optimizer, .l2); the last override
+ * that matches its name.  Each takes what it does not say from the one before
+ * it.
  *
  * Tables whose optimizer is "none" are among those names: the deck's optimizer
  * trains them, too (shard/dense_rows.c).  All of it is Local. */
@@ -19,7 +21,11 @@ void ts_param_optims_destroy(ts_param_optims *);
 const ts_optim_config *ts_param_optims_of(const ts_param_optims *,
                                           const ts_param *);
 
-/* The optimizer of the parameter NAME, checked and filled. */
+/* The optimizer of a parameter, checked and filled. */
+ts_err ts_param_optim(ts_optim_config *, const ts_config *, const ts_param *);
+/* Its states: none where it is frozen. */
+int ts_param_n_states(const ts_optim_config *, const ts_param *);
+/* The optimizer of the table whose weights are NAME. */
 ts_err ts_param_optim_named(ts_optim_config *, const ts_config *,
                             const char *name);
 /* Name of a table's weights, as in checkpoints. */

@@ -164,7 +164,7 @@ static ts_err describe_dense(ts_trainer *t, ts_ckpt *ckpt, bool with_state) {
     TS_DO(add_array(t, ckpt, p, &piece, "model", NULL, piece.w));
     if (!with_state) continue;
     const ts_optim_config *c = ts_parallel_optim(t->dense, p);
-    for (int k = 0; k < ts_dense_optim_n_states(c); k++)
+    for (int k = 0; k < ts_param_n_states(c, p); k++)
       TS_DO(add_array(t, ckpt, p, &piece, "optim",
                       ts_dense_optim_state_name(c, k), piece.state[k]));
   }

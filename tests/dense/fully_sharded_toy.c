@@ -158,6 +158,7 @@ ts_err toy_try(toy *t, const toy_spec *s) {
   update_ms = s->optimizer_ms;
   t->kernels.dense_update = slow_update;
   TS_DO(add_layers(t));
+  if (s->prepare) s->prepare(&t->params);
   const ts_parallel_spec spec = {.params = &t->params,
                                  .config = &t->spec.config,
                                  .device = t->device,

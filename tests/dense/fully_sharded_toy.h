@@ -21,7 +21,8 @@ typedef struct toy_spec {
   double optimizer_ms;            /* of each parameter */
   bool late;                      /* a parameter whose gradient comes last */
   bool evaluation;                /* no training */
-  bool check;       /* whole weights are looked at in each layer */
+  bool check;                   /* whole weights are looked at in each layer */
+  void (*prepare)(ts_params *); /* of the layers, before they are shared */
   int64_t infinite; /* step whose gradients are in one place; 0: none */
   ts_config config; /* toy_config's and what the test sets */
 } toy_spec;

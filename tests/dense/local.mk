@@ -9,6 +9,8 @@ check_PROGRAMS += tests/dense/test_fully_sharded tests/dense/test_fully_sharded_
 tests_dense_test_fully_sharded_SOURCES = tests/dense/test_fully_sharded.c $(fully_sharded_toy)
 tests_dense_test_fully_sharded_numbers_SOURCES = tests/dense/test_fully_sharded_numbers.c $(fully_sharded_toy)
 tests_dense_test_fully_sharded_refused_SOURCES = tests/dense/test_fully_sharded_refused.c $(fully_sharded_toy)
+check_PROGRAMS += tests/dense/test_param_optim
+tests_dense_test_param_optim_SOURCES = tests/dense/test_param_optim.c $(fully_sharded_toy)
 check_PROGRAMS += tests/dense/test_fully_sharded_timing tests/dense/test_fully_sharded_traces
 tests_dense_test_fully_sharded_timing_SOURCES = tests/dense/test_fully_sharded_timing.c tests/dense/fully_sharded_sleep.h \
   $(fully_sharded_toy)
