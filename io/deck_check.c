@@ -80,6 +80,17 @@ static void check_table(ts_deck *d, int32_t t, int n_before) {
     ts_deck_error(d, s, "table %.80s has no features", name);
   if (strchr(name, '/') || !*name)
     ts_deck_error(d, s, "\"%.80s\" is no name for a table", name);
+  if (x->ema)
+    ts_deck_error(d, s,
+                  "table %.80s: averages of tables (ema) are not in this "
+                  "version; optimizer.ema is of the dense weights",
+                  name);
+  if (x->max_norm > 0 && x->optimizer.kind &&
+      !strcmp(x->optimizer.kind, "none"))
+    ts_deck_error(d, s,
+                  "table %.80s: max_norm needs an optimizer of rows, and "
+                  "\"none\" leaves the rows to the deck's",
+                  name);
 }
 
 static void check_processor(ts_deck *d, int32_t t) {

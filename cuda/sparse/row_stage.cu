@@ -34,7 +34,7 @@ __global__ void __launch_bounds__(TS_ROW_BLOCK) ts_row_stages(ts_row_stage s) {
         for (int c = 0; c < TS_ROW_STATS_MAX; c++)
           s.stats[j * TS_ROW_STATS_MAX + c] = stat[c].x;
     } else {
-      ts_row_do_apply<O, W>(r, id, t, o, sum, group);
+      ts_row_do_apply<O, W>(r, id, t, o, sum, group, ts_real{1});
     }
     if constexpr (O::ROW >= 0)
       if (id.active && group.lane == 0 && k == 1)

@@ -247,6 +247,27 @@ __device__ inline void ts_row_rounds(O &o, ts_elements<O> &e, const ts_quad &g,
   e.apply(o, g);
 }
 
+/* What a row is multiplied by, from its lanes' squares; all lanes of the warp
+ * come here. */
+template <int W>
+__device__ inline ts_real ts_row_cap(const ts_parts<W> &squares, float most) {
+  const ts_real norm = ts_sqrt(squares.total()), one = {1};
+  if (!(most > 0) || !(norm.x > most)) return one;
+  return ts_real{most} / (norm + ts_real{1e-7f});
+}
+
+template <int W>
+__device__ inline void ts_row_add_squares(ts_parts<W> &to, const ts_quad &w,
+                                          int n) {
+  ts_quad x;
+  for (int i = 0; i < 4; i++) x.x[i] = w.x[i] * w.x[i];
+  to.add(x, n);
+}
+
+__device__ inline void ts_row_scale(ts_quad &w, ts_real by) {
+  for (int i = 0; i < 4; i++) w.x[i] = w.x[i] * by;
+}
+
 template <class O, int W>
 __device__ inline void
 ts_row_update_held(const ts_row_place &r, const ts_row_id &id,
@@ -256,6 +277,11 @@ ts_row_update_held(const ts_row_place &r, const ts_row_id &id,
   O o = {};
   o.open(t.hyper);
   ts_row_rounds<O, W>(o, e, g, c.n, row, ts_real{(float)t.row_dim});
+  if (r.caps) {
+    ts_parts<W> squares;
+    ts_row_add_squares(squares, e.w, c.n);
+    ts_row_scale(e.w, ts_row_cap(squares, t.hyper.max_norm));
+  }
   e.store(r, id, c, t);
   if constexpr (O::ROW >= 0)
     if (id.active && group.lane == 0) r.state[O::ROW][id.key] = row.x;
@@ -279,18 +305,38 @@ ts_row_do_round(const ts_row_place &r, const ts_row_id &id, const O &o, int k,
   ts_row_stats<O, W>(stat, k, parts);
 }
 
-/* And its end. */
+/* ts_row_cap of what the row's end will make of it. */
+template <class O, int W>
+__device__ inline ts_real
+ts_row_find_cap(const ts_row_place &r, const ts_row_id &id,
+                const ts_row_table &t, const O &o, const float *grad,
+                const ts_group<W> &group) {
+  ts_parts<W> squares;
+  for (int sweep = 0; sweep * 4 * W < r.dim; sweep++) {
+    const ts_columns c(r.dim, sweep, W, group.lane);
+    ts_elements<O> e;
+    ts_quad g = {};
+    e.load(r, id, c);
+    if (id.active && c.n > 0) g = ts_quad_load(grad + c.at, c.n, r.wide_loads);
+    e.apply(o, g);
+    ts_row_add_squares(squares, e.w, c.n);
+  }
+  return ts_row_cap(squares, t.hyper.max_norm);
+}
+
+/* And its end; weights are multiplied BY. */
 template <class O, int W>
 __device__ inline void
 ts_row_do_apply(const ts_row_place &r, const ts_row_id &id,
                 const ts_row_table &t, const O &o, const float *grad,
-                const ts_group<W> &group) {
+                const ts_group<W> &group, ts_real by) {
   for (int sweep = 0; sweep * 4 * W < r.dim; sweep++) {
     const ts_columns c(r.dim, sweep, W, group.lane);
     ts_elements<O> e;
     if (!id.active || c.n <= 0) continue;
     e.load(r, id, c);
     e.apply(o, ts_quad_load(grad + c.at, c.n, r.wide_loads));
+    ts_row_scale(e.w, by);
     e.store(r, id, c, t);
   }
 }
@@ -325,7 +371,9 @@ ts_row_update_wide(const ts_row_place &r, const ts_row_id &id,
     ts_row_do_round<O, W>(r, id, o, k, grad, group, stat);
   }
   o.before(O::ROUNDS, row, stat, row_dim);
-  ts_row_do_apply<O, W>(r, id, t, o, grad, group);
+  ts_real by = {1};
+  if (r.caps) by = ts_row_find_cap<O, W>(r, id, t, o, grad, group);
+  ts_row_do_apply<O, W>(r, id, t, o, grad, group, by);
   if constexpr (O::ROW >= 0)
     if (id.active && group.lane == 0) r.state[O::ROW][id.key] = row.x;
 }

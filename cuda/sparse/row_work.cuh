@@ -59,6 +59,7 @@ struct ts_row_place {
   uint32_t first_line;
   int64_t shift[1 + TS_ROW_STATES_MAX];
   bool wide_loads; /* quads lie at multiples of their size */
+  bool caps;       /* some table has max_norm */
 };
 
 /* An update; names as in ts_row_update_args. */
@@ -91,7 +92,7 @@ struct ts_row_stage {
 
 /* Whether ts_row_launch_plain (row_plain.cu) sums the pieces and updates the
  * runs of one piece: rows of at most 128 columns in f32, all in one array,
- * quads on borders of 16 bytes, entries without factors. */
+ * quads on borders of 16 bytes, entries without factors, no max_norm. */
 bool ts_row_is_plain(const ts_row_work &w);
 ts_err ts_row_launch_plain(const char *kind, const ts_row_work &w);
 

@@ -47,14 +47,28 @@ static ts_shard_kind choose(const ts_table_config *t, int64_t fair_share,
   return TS_SHARD_TABLE_WISE;
 }
 
+/* What is done to whole rows in the row update is done where a row is whole
+ * and in one place. */
+static bool has_norms(const ts_table_config *t, ts_shard_kind kind) {
+  const ts_sharding_ops *o = ts_sharding_find(kind);
+  return !(t->max_norm > 0) || (o && o->remote && !o->split_columns);
+}
+
 bool ts_plan_allowed(const ts_table_config *t, ts_shard_kind kind) {
   if (ts_shard_kind_is_replicated(kind) && ts_table_is_slow(t)) return false;
+  if (!has_norms(t, kind)) return false;
   for (int32_t i = 0; i < t->allow.n; i++)
     if (!strcmp(t->allow.item[i], ts_shard_kind_name(kind))) return true;
   return t->allow.n == 0;
 }
 
-ts_err ts_plan_check_kernel(const ts_table_config *t, ts_shard_kind kind) {
+ts_err ts_plan_check_kind(const ts_table_config *t, ts_shard_kind kind) {
+  if (!has_norms(t, kind))
+    return ts_fail(TS_ERR_DECK,
+                   "table %s: max_norm is not with sharding %s: a row's norm "
+                   "is known where the row is whole and on one rank, as with "
+                   "table_wise, row_wise and table_row_wise",
+                   t->name, ts_shard_kind_name(kind));
   if (!ts_shard_kind_is_replicated(kind) || !ts_table_is_slow(t)) return TS_OK;
   return ts_fail(TS_ERR_DECK,
                  "table %s: every rank has all of a %s table: it can't be %s",
@@ -95,7 +109,7 @@ ts_err ts_plan_place(ts_table_plan *out, ts_shard_kind kind,
   if (!ops)
     return ts_fail(TS_ERR_DECK, "table %s: sharding %s is not in this version",
                    t->name, ts_shard_kind_name(kind));
-  TS_DO(ts_plan_check_kernel(t, kind));
+  TS_DO(ts_plan_check_kind(t, kind));
   for (int32_t k = 0; k < t->ranks.n; k++)
     if (t->ranks.item[k] < 0 || t->ranks.item[k] >= n_ranks)
       return ts_fail(TS_ERR_DECK,

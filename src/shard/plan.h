@@ -81,7 +81,7 @@ int32_t ts_plan_n_kernels(const ts_plan *);
 /* True when the table's `allow` (empty: all) holds KIND. */
 bool ts_plan_allowed(const ts_table_config *, ts_shard_kind);
 /* DECK error where the table's rows can't be in slow memory as KIND. */
-ts_err ts_plan_check_kernel(const ts_table_config *, ts_shard_kind);
+ts_err ts_plan_check_kind(const ts_table_config *, ts_shard_kind);
 
 /* DECK error that says why PLAN can't run on these ranks and nodes: a rank
  * that is not there, rows or columns missing or twice, shards of one node's

@@ -129,7 +129,7 @@ static ts_err check_table(const ts_checker *k, bool *used) {
   int32_t *first = NULL;
   const ts_sharding_ops *ops = ts_sharding_find(k->plan->kind);
   if (!ops) TS_TRY(bad(k, "is not in this version"));
-  TS_TRY(ts_plan_check_kernel(k->table, k->plan->kind));
+  TS_TRY(ts_plan_check_kind(k->table, k->plan->kind));
   if (k->plan->kernel && !ops->remote)
     TS_TRY(bad(k, "is a copy on each rank: it can't be in slow memory"));
   TS_TRY(check_ranks(k));

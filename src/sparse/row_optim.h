@@ -34,6 +34,9 @@ typedef struct ts_row_hyper {
   ts_wd_mode weight_decay_mode;
   float correction1; /* 1 / (1 - beta1^k), k backward passes from 1 */
   float correction2; /* 1 / (1 - beta2^k) */
+  /* Of a row after its update; 0: none.  Kernel row_update alone, of whole
+   * rows: a row longer than that is multiplied by max_norm / (|w| + 1e-7). */
+  float max_norm;
 } ts_row_hyper;
 
 /* The row at hand. */

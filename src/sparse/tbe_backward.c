@@ -124,9 +124,11 @@ static ts_row_update_args group_args(ts_tbe *t) {
 ts_row_update_args ts_tbe_update_args(ts_tbe *t, double lr_factor,
                                       int64_t pass) {
   ts_row_update_args a = group_args(t);
-  for (int32_t i = 0; i < t->n_tables; i++)
-    t->hyper[i] =
-        ts_row_hyper_at(&t->tables[i].config->optimizer, lr_factor, pass);
+  for (int32_t i = 0; i < t->n_tables; i++) {
+    const ts_table_config *c = t->tables[i].config;
+    t->hyper[i] = ts_row_hyper_at(&c->optimizer, lr_factor, pass);
+    t->hyper[i].max_norm = (float)c->max_norm;
+  }
   a.hyper = t->hyper;
   a.step = pass;
   return a;

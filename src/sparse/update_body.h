@@ -7,6 +7,8 @@
  * threads afterwards (the pieces are the same, so are the bits). */
 #pragma once
 
+#include <math.h>
+
 #include "base/mem.h"
 #include "base/rng.h"
 #include "sparse/isa.h"
@@ -133,6 +135,15 @@ TS_BODY ts_row open_row(const ts_row_update_args *a, int64_t key, int64_t at,
   return r;
 }
 
+/* PyTorch's renorm, in f32: before a row is rounded. */
+TS_BODY void cap_row(const ts_row *r, const ts_row_hyper *h) {
+  if (!(h->max_norm > 0)) return;
+  const float norm = sqrtf(ts_row_sum_squares(r->w, r->dim));
+  if (!(norm > h->max_norm)) return;
+  const float scale = h->max_norm / (norm + 1e-7f);
+  for (int32_t d = 0; d < r->dim; d++) r->w[d] *= scale;
+}
+
 TS_BODY void close_row(const ts_row_update_args *a, int64_t key, int64_t at,
                        int32_t table, const float *wide) {
   if (a->dtype != TS_F32)
@@ -149,6 +160,7 @@ TS_BODY void update_row(const ts_row_update_args *a, int64_t key, int64_t at,
   const ts_row r = open_row(a, key, at, table, sum, wide);
   for (int k = 0; k < o->n_rounds; k++) o->round[k][isa](&r, h, stat);
   o->apply[isa](&r, h, stat);
+  cap_row(&r, h);
   close_row(a, key, at, table, wide);
 }
 
@@ -216,6 +228,7 @@ TS_BODY void update_singles(const ts_row_update_args *a, ts_singles *s,
       o->round[k][isa](&s->row[i], s->hyper[i], stat[i]);
   for (int i = 0; i < s->n; i++)
     o->apply[isa](&s->row[i], s->hyper[i], stat[i]);
+  for (int i = 0; i < s->n; i++) cap_row(&s->row[i], s->hyper[i]);
   s->n = 0;
 }
 

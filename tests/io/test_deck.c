@@ -123,9 +123,23 @@ TS_TEST(overrides) {
       "--set data.csv.separator=;;: data.csv.separator is one character or");
   refused(good, "optimizer.overrides=({lr=1;})",
           "--set optimizer.overrides=({lr=1;}): optimizer.overrides: match is");
+  refused(good, "tables.t2.ema=true", "averages of tables (ema) are not in");
   refused(good, "data.dedup=[\"C1\", \"x\"]", "no table has a feature \"x\"");
   refused(good, "model.tasks=({name=\"a\";}, {name=\"a\";})",
           "there are two tasks named a");
+}
+
+TS_TEST(norms_need_an_optimizer_of_rows) {
+  ts_config *c;
+  const char *text = "run = { name = \"t\"; steps = 3; };\n"
+                     "data = { format = \"synthetic\"; batch_per_rank = 8; };\n"
+                     "tables = ( { name = \"a\"; rows = 9; features = [\"a\"]; "
+                     "max_norm = 1; } );\n";
+  ck_assert_ok(parse(&c, text, NULL));
+  ck_assert(c->tables[0].max_norm == 1);
+  ts_deck_destroy(c);
+  refused(text, "tables.a.optimizer.kind=none",
+          "table a: max_norm needs an optimizer of rows");
 }
 
 static uint64_t hash_of(const ts_config *c) {

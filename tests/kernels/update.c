@@ -86,6 +86,28 @@ TS_TEST(formulas) {
                                .placed = d % 2});
 }
 
+/* Rows that are cut to a norm: held by a group of lanes or wide, of one entry
+ * or of many, in two places. */
+TS_TEST(norms) {
+  for (int k = 0; k < UPDATE_KINDS; k++)
+    for (ts_dtype t = TS_F32; t <= TS_F16; t++)
+      for (int d = 0; d < TEST_COUNT(dims); d++) {
+        const bool longer = (d + k) % 2;
+        const spec s = {.kind = update_kinds[k],
+                        .dtype = t,
+                        .decay = (ts_wd_mode)(d % 3),
+                        .dim = dims[d],
+                        .lengths = longer ? long_runs : short_runs,
+                        .n_runs = longer ? TEST_COUNT(long_runs)
+                                         : TEST_COUNT(short_runs),
+                        .placed = true,
+                        .shift = d % 4 == 1,
+                        .caps = true};
+        check_update(&s);
+        if (d % 3 == 0) check_lines(&s);
+      }
+}
+
 /* Every way to name entries, with runs of many pieces. */
 TS_TEST(long_sums) {
   for (int d = 0; d < TEST_COUNT(dims); d++)

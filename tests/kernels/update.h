@@ -20,6 +20,7 @@ typedef struct spec {
   int n_runs;
   bool weighted, mean, placed, keep;
   bool exact; /* of numbers whose sums in float lose nothing */
+  bool caps;  /* tables have max_norm, but for one */
   int shift;  /* floats that gradients are moved by: off multiples of 16 */
 } spec;
 

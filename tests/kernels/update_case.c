@@ -24,6 +24,9 @@ static void fill_tables(update_case *c, const spec *s) {
                                  .weight_decay_mode = s->decay,
                                  .correction1 = 1.7f,
                                  .correction2 = 3.1f};
+    /* of rows of about sqrt(dim) / 2: some are longer */
+    if (s->caps && t != 2)
+      c->hyper[t].max_norm = 0.5f * sqrtf((float)s->dim) + 0.05f * (float)t;
     if (s->exact) c->hyper[t].lr = t % 2 ? 0.5f : 0.25f;
     c->row_dim[t] = s->dim * (1 + t % 2);
     c->id[t] = 7 * t + 1;

@@ -73,6 +73,7 @@ typedef struct ct_table {
   double weight_decay;
   ts_wd_mode decay;
   int32_t max_length; /* of position_weighted; 0: none */
+  double max_norm;    /* 0: none */
 } ct_table;
 
 typedef struct ct_deck {

@@ -133,6 +133,7 @@ void ct_deck_add(ct_deck *d, const ct_table *t) {
                         .pooling = t->pooling,
                         .weighted = t->weighted,
                         .max_length = t->max_length,
+                        .max_norm = t->max_norm,
                         .dtype = t->dtype,
                         .init_kind = text("uniform"),
                         .init_scale = 0.5,

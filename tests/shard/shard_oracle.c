@@ -90,6 +90,14 @@ static void add_gradient(const ct_deck *d, const ct_batch *b, int f, double *g,
   }
 }
 
+static void cap(double *w, const ts_table_config *c) {
+  double squares = 0;
+  for (int k = 0; k < c->dim; k++) squares += w[k] * w[k];
+  const double norm = sqrt(squares);
+  for (int k = 0; c->max_norm > 0 && norm > c->max_norm && k < c->dim; k++)
+    w[k] *= c->max_norm / (norm + 1e-7);
+}
+
 static void step_table(const ct_deck *d, double *x, const ct_batch *b,
                        int32_t t) {
   const ts_table_config *c = &d->tables[t];
@@ -109,6 +117,7 @@ static void step_table(const ct_deck *d, double *x, const ct_batch *b,
     for (int k = 1; k < d->n_parts[t]; k++)
       r.s[k - 1] = x + d->at[t][k] + row * d->cols[t][k];
     test_optim_step(&r);
+    cap(r.w, c);
   }
   free(g);
   free(touched);

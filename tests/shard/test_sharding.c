@@ -57,6 +57,33 @@ static void matrix_deck(ts_shard_kind kind) {
                                 .weighted = mode % 2});
 }
 
+/* Rows that updates make too long, by every optimizer; what cuts rows or copies
+ * them is refused. */
+CT_TEST(norms_of_rows, false) {
+  static const char *const optimizers[] = {
+      "sgd",  "adagrad",  "rowwise_adagrad",      "adam",
+      "lamb", "lars_sgd", "partial_rowwise_adam", "partial_rowwise_lamb"};
+  const ts_sharding_ops *ops = ts_sharding_find(kind);
+  const bool refused = ops->split_columns || !ops->remote;
+  ct_deck_start(&deck);
+  for (int o = 0; o < 8; o++)
+    ct_deck_add(&deck, &(ct_table){.bags = "mo",
+                                   .rows = 17,
+                                   .dim = o % 2 ? 16 : 12,
+                                   .kind = kind,
+                                   .optimizer = optimizers[o],
+                                   .max_norm = 1.0625});
+  ck_assert(ts_plan_allowed(&deck.tables[0], kind) == !refused);
+  if (refused) {
+    ck_assert_int_eq(ts_plan_check_kind(&deck.tables[0], kind), TS_ERR_DECK);
+    ck_assert_ptr_nonnull(strstr(ts_err_message(), "t0: max_norm is not with"));
+    ts_err_clear();
+    return;
+  }
+  ct_run run = {.world = w, .deck = &deck, .name = "max_norm"};
+  ct_run_do(&run);
+}
+
 /* Optimizers that go by no more than an element. */
 static bool elementwise(const ts_table_config *t) {
   const char *kind = t->optimizer.kind;
