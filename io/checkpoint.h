@@ -142,6 +142,30 @@ ts_err ts_ckpt_load_newest(ts_ckpt *, ts_str *path, const char *dir,
  * Collective. */
 ts_err ts_ckpt_load_items(ts_ckpt *, const char *path, ts_comm *);
 
+/* The first few names of N, "a, b, ..." */
+typedef struct ts_listing {
+  ts_str text;
+  int64_t n;
+} ts_listing;
+ts_err ts_listing_add(ts_listing *, const char *name);
+
+/* checkpoint_tensors.c: fills the read pieces of all items out of the
+ * safetensors file PATH, converted to their types (nearest even): names as
+ * ts_tensors_find has them, full ones before others.  MISSING: items that are
+ * not there and stay as they are; LEFT: tensors that are no item's.  Other
+ * shapes are an error, and so is a file of none of the items.  Collective. */
+ts_err ts_ckpt_load_tensors(ts_ckpt *, const char *path, ts_str *missing,
+                            ts_listing *left, ts_comm *);
+/* The first rows of ITEM out of the array PATH (ts_tensors_rows), whose number
+ * is *ROWS: no more than the item has.  Local. */
+ts_err ts_ckpt_load_array(ts_ckpt *, const ts_ckpt_item *, const char *path,
+                          int64_t *rows);
+/* Some of the item's row is read by this rank.  Local. */
+bool ts_ckpt_has_row(const ts_ckpt_item *, int64_t row);
+/* X (cols) to that; ROOM for a row of the item's type.  Local. */
+ts_err ts_ckpt_put_row(ts_ckpt *, const ts_ckpt_item *, int64_t row,
+                       const float *x, void *room);
+
 /* Only the values and the step of PATH (items ignored).  Local. */
 ts_err ts_ckpt_peek(ts_ckpt *, const char *path);
 

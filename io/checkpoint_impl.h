@@ -62,7 +62,16 @@ ts_err ts_ckpt_read_part(const ts_ckpt_reader *, const ts_stored *,
                          const ts_ckpt_item *, const ts_ckpt_columns *c,
                          bool whole);
 
-/* checkpoint_from.c: the same of an item whose rows are others in the file. */
+/* checkpoint_read.c: all that this rank wants of ITEM, as far as the dataset
+ * has rows. */
+ts_err ts_ckpt_read_rows(const ts_ckpt_reader *, const ts_stored *,
+                         const ts_ckpt_item *);
+/* checkpoint_read.c: an error that lists what the file HAS and the items. */
+ts_err ts_ckpt_refuse_strange(const char *path, const ts_listing *has,
+                              const ts_ckpt *);
+
+/* checkpoint_from.c: as read_part, of an item whose rows are others in the
+ * file. */
 ts_err ts_ckpt_read_from(const ts_ckpt_reader *, const ts_stored *,
                          const ts_ckpt_item *, const ts_ckpt_columns *c,
                          bool whole);

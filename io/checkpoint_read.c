@@ -78,21 +78,37 @@ static ts_err read_part(const ts_ckpt_reader *r, const ts_stored *s,
                     : ts_ckpt_read_part(r, s, item, c, whole);
 }
 
+/* Of N rows from ROW0 on those that the file has. */
+static int64_t there_of(const ts_stored *s, const ts_ckpt_item *item,
+                        int64_t row0, int64_t n) {
+  if (item->from || row0 + n <= s->rows) return n;
+  return row0 < s->rows ? s->rows - row0 : 0;
+}
+
+ts_err ts_ckpt_read_rows(const ts_ckpt_reader *r, const ts_stored *s,
+                         const ts_ckpt_item *item) {
+  for (int32_t k = 0; k < item->n_read; k++) {
+    const ts_ckpt_piece *p = &item->read[k];
+    const ts_ckpt_columns rows = {.row0 = p->row0,
+                                  .n_rows =
+                                      there_of(s, item, p->row0, p->n_rows),
+                                  .ptr = p->ptr};
+    TS_DO(read_part(r, s, item, &rows, true));
+  }
+  for (int32_t k = 0; k < item->n_columns; k++) {
+    ts_ckpt_columns c = item->columns[k];
+    c.n_rows = there_of(s, item, c.row0, c.n_rows);
+    if (c.ptr && c.n_rows) TS_DO(read_part(r, s, item, &c, false));
+  }
+  return TS_OK;
+}
+
 static ts_err read_item(const ts_ckpt_reader *r, const ts_ckpt_item *item) {
   ts_err err = TS_OK;
   ts_stored s;
   TS_TRY(ts_stored_open(&s, r->file, r->path, item->name));
   TS_TRY(check_shape(r, &s, item));
-  for (int32_t k = 0; k < item->n_read; k++) {
-    const ts_ckpt_piece *p = &item->read[k];
-    const ts_ckpt_columns rows = {
-        .row0 = p->row0, .n_rows = p->n_rows, .ptr = p->ptr};
-    TS_TRY(read_part(r, &s, item, &rows, true));
-  }
-  for (int32_t k = 0; k < item->n_columns; k++) {
-    const ts_ckpt_columns *c = &item->columns[k];
-    if (c->ptr && c->n_rows) TS_TRY(read_part(r, &s, item, c, false));
-  }
+  TS_TRY(ts_ckpt_read_rows(r, &s, item));
 done:
   ts_stored_reset(&s);
   return err;
@@ -143,14 +159,9 @@ static ts_err check_names(const ts_ckpt_reader *r, const ts_ckpt *c,
 /* Names that a message lists of each side. */
 enum { NAMES_MAX = 6 };
 
-typedef struct ts_listing {
-  ts_str text;
-  int64_t n;
-} ts_listing;
-
-static ts_err list_name(ts_listing *l, const char *name) {
+ts_err ts_listing_add(ts_listing *l, const char *name) {
   if (l->n++ > NAMES_MAX) return TS_OK;
-  return ts_str_append(&l->text, "%s%s", l->n > 1 ? ", " : "",
+  return ts_str_append(&l->text, "%s%.200s", l->n > 1 ? ", " : "",
                        l->n > NAMES_MAX ? "..." : name);
 }
 
@@ -158,25 +169,32 @@ static herr_t list_set(hid_t group, const char *name, const H5O_info_t *info,
                        void *arg) {
   (void)group;
   if (info->type != H5O_TYPE_DATASET) return 0;
-  return list_name(arg, name) == TS_OK ? 0 : -1;
+  return ts_listing_add(arg, name) == TS_OK ? 0 : -1;
+}
+
+ts_err ts_ckpt_refuse_strange(const char *path, const ts_listing *has,
+                              const ts_ckpt *c) {
+  ts_err err = TS_OK;
+  ts_listing wants = {0};
+  for (int32_t i = 0; i < c->n_items; i++)
+    TS_TRY(ts_listing_add(&wants, c->items[i].name));
+  TS_THROW(TS_ERR_CKPT,
+           "%s: holds nothing of the deck's model: it has %s; the model wants "
+           "%s",
+           path, has->n ? has->text.text : "no datasets", wants.text.text);
+done:
+  ts_str_reset(&wants.text);
+  return err;
 }
 
 /* Weights of other names would be left out without a word. */
 static ts_err refuse_strange(const ts_ckpt_reader *r, const ts_ckpt *c) {
-  ts_err err = TS_OK;
-  ts_listing has = {0}, wants = {0};
+  ts_listing has = {0};
   ts_hdf5_lock();
   (void)H5Ovisit(r->file, H5_INDEX_NAME, H5_ITER_NATIVE, list_set, &has);
   ts_hdf5_unlock();
-  for (int32_t i = 0; i < c->n_items; i++)
-    TS_TRY(list_name(&wants, c->items[i].name));
-  TS_THROW(TS_ERR_CKPT,
-           "%s: holds nothing of the deck's model: it has %s; the model wants "
-           "%s",
-           r->path, has.n ? has.text.text : "no datasets", wants.text.text);
-done:
+  const ts_err err = ts_ckpt_refuse_strange(r->path, &has, c);
   ts_str_reset(&has.text);
-  ts_str_reset(&wants.text);
   return err;
 }
 

@@ -135,6 +135,19 @@ static void check_tier(ts_deck *d, int32_t t) {
                   name);
 }
 
+static void check_init(ts_deck *d, int32_t t) {
+  const ts_table_config *x = &d->config->tables[t];
+  const char *name = x->name ? x->name : "";
+  if (!x->init_kind || !x->init_path) return; /* broken */
+  const bool file = !strcmp(x->init_kind, "file");
+  if (file && !*x->init_path)
+    ts_deck_error(d, d->origin[t],
+                  "table %.80s: init.kind = \"file\" needs init.path", name);
+  if (!file && *x->init_path)
+    ts_deck_error(d, d->origin[t],
+                  "table %.80s: init.path is for init.kind = \"file\"", name);
+}
+
 static bool has_feature(const ts_config *c, const char *name) {
   return ts_feature_find(c, name) >= 0;
 }
@@ -205,6 +218,7 @@ static void check_tables(ts_deck *d) {
     check_processor(d, t);
     check_tier(d, t);
     check_group_name(d, t);
+    check_init(d, t);
   }
   check_names(d, false);
   check_names(d, true);

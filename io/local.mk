@@ -21,6 +21,7 @@ tessera_sources += \
   io/checkpoint_seal.c \
   io/checkpoint_seal.h \
   io/checkpoint_stored.c \
+  io/checkpoint_tensors.c \
   io/checkpoint_words.c \
   io/checkpoint_write.c \
   io/checkpoint_writer.c \
@@ -85,6 +86,7 @@ tessera_sources += \
   io/loader.c \
   io/metrics_log.c \
   io/metrics_log.h \
+  io/npy.c \
   io/order.c \
   io/negatives.c \
   io/order.h \
@@ -92,6 +94,7 @@ tessera_sources += \
   io/permuted.h \
   io/rows.c \
   io/rows.h \
+  io/safetensors.c \
   io/schema.c \
   io/schema_find.c \
   io/schema_layers.h \
@@ -115,11 +118,15 @@ tessera_sources += \
   io/subset.h \
   io/synthetic.c \
   io/synthetic_draw.c io/synthetic_impl.h \
+  io/tensors.c \
+  io/tensors.h \
   io/text.c \
   io/text.h \
   io/text_impl.h \
   io/text_known.c \
   io/text_packed.c \
+  io/vectors.c \
+  io/vectors.h \
   io/vocabulary.c \
   io/vocabulary.h \
   io/vocabulary_impl.h \

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "io/batch_store.h"
+#include "io/tensors.h"
 
 /* Tables that one message has room for. */
 enum { TABLES_SAID = 20 };
@@ -90,6 +91,22 @@ static bool has_too_few(const ts_config *c, const ts_table_config *t,
   return n->rows > t->rows && (!n->plain || (strict && !drops));
 }
 
+/* Rows that T begins with are no fewer than its file of them has. */
+static ts_err take_open(ts_table_config *t, const ts_need *n) {
+  ts_err err = TS_OK;
+  ts_tensors *f = NULL;
+  const ts_tensor *x;
+  t->rows = n->rows;
+  if (strcmp(t->init_kind, "file") != 0 || !ts_path_is_array(t->init_path))
+    return TS_OK;
+  TS_TRY(ts_tensors_open(&f, t->init_path));
+  TS_TRY(ts_tensors_rows(f, &x));
+  if (x->dims[0] > t->rows) t->rows = x->dims[0];
+done:
+  ts_tensors_close(f);
+  return err;
+}
+
 ts_err ts_rows_take(const ts_config *c, const ts_need *needs, bool strict) {
   ts_err err = TS_OK;
   ts_str all = {0};
@@ -99,8 +116,10 @@ ts_err ts_rows_take(const ts_config *c, const ts_need *needs, bool strict) {
     ts_table_config *t = &c->tables[i];
     const ts_need *n = &needs[i];
     const bool open = is_open(t), known = n->rows > 0 && !n->why;
-    if (open && known) t->rows = n->rows;
-    if (open && known) continue;
+    if (open && known) {
+      TS_TRY(take_open(t, n));
+      continue;
+    }
     if (!open && !has_too_few(c, t, n, strict)) continue;
     TS_TRY(open ? say_unknown(&all, t, n) : say_too_few(&all, t, n));
     if (open) code = TS_ERR_DECK;

@@ -20,7 +20,12 @@ KEY(TABLE, "name", name, STRING, NULL, "", 1, 0, NULL,
     WORD(TABLE, dtype, CHOICE, "f32", "f32|bf16|f16",
          "of rows; 16-bit rows are rounded stochastically"),
     WORD_OF(TABLE, "init.kind", init_kind, STRING, "uniform",
-            "uniform|normal|constant", "of initial weights"),
+            "uniform|normal|constant|file",
+            "of initial weights; file: init.path has rows, those that it lacks "
+            "are as with uniform"),
+    WORD_OF(TABLE, "init.path", init_path, PATH, "", NULL,
+            "of init.kind file: .npy or .safetensors, rows by number; anything "
+            "else is text, a word and its numbers a line"),
     NUMBER_OF(TABLE, "init.scale", init_scale, FLOAT, "0.0", "", -1e6, 1e6,
               "0: 1/sqrt(rows); of constant: the value"),
     WORD(TABLE, optimizer.kind, STRING, "rowwise_adagrad",

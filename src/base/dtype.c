@@ -82,7 +82,10 @@ uint16_t ts_f32_to_f16_sr(float f, uint32_t r) {
 
 void ts_to_f32(float *dst, const void *src, ts_dtype t, int64_t n) {
   const uint16_t *h = src;
+  const double *d = src;
   if (t == TS_F32) memcpy(dst, src, (size_t)n * sizeof *dst);
+  if (t == TS_F64)
+    for (int64_t i = 0; i < n; i++) dst[i] = (float)d[i];
   if (t == TS_BF16)
     for (int64_t i = 0; i < n; i++) dst[i] = ts_bf16_to_f32(h[i]);
   if (t == TS_F16)

@@ -41,6 +41,7 @@ uint16_t ts_f32_to_f16_sr(float f, uint32_t r);
  * true of other types. */
 bool ts_all_finite(const void *x, ts_dtype, int64_t n);
 
-/* N elements of type T at SRC to f32 and back (nearest even). */
+/* N elements of type T at SRC (a float's) to f32, and back (nearest even; not
+ * to f64). */
 void ts_to_f32(float *dst, const void *src, ts_dtype t, int64_t n);
 void ts_from_f32(void *dst, const float *src, ts_dtype t, int64_t n);

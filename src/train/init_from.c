@@ -12,6 +12,7 @@
 #include "io/batch_store.h"
 #include "io/checkpoint.h"
 #include "io/deck.h"
+#include "io/tensors.h"
 #include "train/planning.h"
 
 typedef struct ts_matching {
@@ -149,7 +150,7 @@ static ts_err match_table(ts_matching *m, const ts_table_config *c,
   return item->from ? note_table(m, c, item, here.n, n) : TS_OK;
 }
 
-static ts_ckpt_item *item_of(const ts_ckpt *ckpt, const char *name) {
+ts_ckpt_item *ts_trainer_item(const ts_ckpt *ckpt, const char *name) {
   for (int32_t i = 0; i < ckpt->n_items; i++)
     if (!strcmp(ckpt->items[i].name + strlen("model/"), name))
       return &ckpt->items[i];
@@ -159,13 +160,14 @@ static ts_ckpt_item *item_of(const ts_ckpt *ckpt, const char *name) {
 static ts_err match_words(ts_matching *m, const ts_ckpt *ckpt) {
   ts_err err = TS_OK;
   ts_str name = {0};
-  TS_TRY(ts_ckpt_recall(&m->config, &m->words, m->path));
+  if (!ts_path_is_safetensors(m->path))
+    TS_TRY(ts_ckpt_recall(&m->config, &m->words, m->path));
   TS_TRY(ts_mem_many(m->by_number, m->here->n_tables, CHECKPOINT));
   for (int32_t i = 0, first = 0; i < m->here->n_tables; i++) {
     const ts_table_config *c = &m->here->tables[i];
     ts_str_reset(&name);
     TS_TRY(ts_param_table_name(&name, c));
-    TS_TRY(match_table(m, c, first, item_of(ckpt, name.text)));
+    TS_TRY(match_table(m, c, first, ts_trainer_item(ckpt, name.text)));
     first += c->features.n;
   }
 done:
@@ -195,13 +197,18 @@ done:
   return err;
 }
 
-static ts_err report(const ts_matching *m, const char *missing) {
+static ts_err report(const ts_matching *m, const char *missing,
+                     const ts_listing *left) {
   ts_info("initial weights from %s", m->path);
   if (m->matched.n_bytes)
     ts_note("rows by word: that file has %s; rows of other words are drawn "
             "from the seed",
             m->matched.text);
   if (missing) ts_note("not in that file, drawn from the seed: %s", missing);
+  if (left->n)
+    ts_note("%lld tensors of that file are not of the model and were left out: "
+            "%s",
+            (long long)left->n, left->text.text);
   return note_by_number(m, missing);
 }
 
@@ -210,16 +217,21 @@ ts_err ts_trainer_init_from(ts_trainer *t, const ts_source *train,
   ts_err err = TS_OK;
   ts_ckpt ckpt = {0};
   ts_str missing = {0};
+  ts_listing left = {0};
   ts_matching m = {.path = path, .train = train, .here = t->config};
   TS_TRY(ts_trainer_describe_weights(t, &ckpt));
   TS_TRY(ts_settle(t, match_words(&m, &ckpt)));
-  TS_TRY(ts_ckpt_load(&ckpt, path, true, &missing, t->control));
+  if (ts_path_is_safetensors(path))
+    TS_TRY(ts_ckpt_load_tensors(&ckpt, path, &missing, &left, t->control));
+  else
+    TS_TRY(ts_ckpt_load(&ckpt, path, true, &missing, t->control));
   TS_TRY(ts_settle(t, ts_ebc_reload(t->ebc)));
   ts_parallel_touch(t->dense);
-  TS_TRY(ts_settle(t, report(&m, missing.text)));
+  TS_TRY(ts_settle(t, report(&m, missing.text, &left)));
 done:
   matching_reset(&m);
   ts_ckpt_reset(&ckpt);
   ts_str_reset(&missing);
+  ts_str_reset(&left.text);
   return err;
 }

@@ -22,6 +22,7 @@ tessera_sources += \
   src/train/importance.h \
   src/train/init_from.c \
   src/train/layer_values.c src/train/layer_values.h \
+  src/train/init_tables.c \
   src/train/late.c \
   src/train/late.h \
   src/train/metrics.c \

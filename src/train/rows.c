@@ -3,9 +3,11 @@
 
 #include <string.h>
 
+#include "dense/param_optim.h"
 #include "io/checkpoint.h"
 #include "io/deck.h"
 #include "io/rows.h"
+#include "io/tensors.h"
 
 /* The table of C named NAME, NULL: none. */
 static const ts_table_config *find(const ts_config *c, const char *name) {
@@ -44,11 +46,37 @@ done:
   return err;
 }
 
+/* Of a file of tensors: it is of all rows that a table has there. */
+static ts_err take_tensors(const ts_config *c, const char *path) {
+  ts_err err = TS_OK;
+  ts_tensors *f = NULL;
+  ts_str name = {0};
+  TS_TRY(ts_tensors_open(&f, path));
+  for (int32_t i = 0; i < c->n_tables; i++) {
+    ts_table_config *t = &c->tables[i];
+    ts_str_reset(&name);
+    TS_TRY(ts_param_table_name(&name, t));
+    const ts_tensor *x = ts_tensors_find(f, name.text, false);
+    if (!x) x = ts_tensors_find(f, name.text, true);
+    if (x && x->n_dims == 2 && x->dims[0] > 0 && t->rows == TS_ROWS_AUTO)
+      t->rows = x->dims[0];
+  }
+done:
+  ts_str_reset(&name);
+  ts_tensors_close(f);
+  return err;
+}
+
+static ts_err take_of(const ts_config *c, const char *path, bool all) {
+  return ts_path_is_safetensors(path) ? take_tensors(c, path)
+                                      : take_kept(c, path, all);
+}
+
 /* PATH may be NULL.  Unless it is NEEDED one that is damaged is for who loads
  * it to judge. */
 static ts_err take(ts_trainer *t, const char *path, bool needed, bool all) {
   if (!path || !ts_rows_are_open(t->config)) return TS_OK;
-  ts_err err = t->rank == 0 ? take_kept(t->config, path, all) : TS_OK;
+  ts_err err = t->rank == 0 ? take_of(t->config, path, all) : TS_OK;
   if (!needed && (err == TS_ERR_CKPT || err == TS_ERR_DECK)) {
     ts_err_clear();
     err = TS_OK;

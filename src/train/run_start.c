@@ -225,8 +225,9 @@ void ts_run_note_eval(const ts_run *r) {
 /* The data is open: which rows are whose is known by its words. */
 ts_err ts_run_init_from(ts_run *r) {
   const char *path = r->config->checkpoint.init_from;
-  if (r->saved_step >= 0 || !*path) return TS_OK;
-  return ts_trainer_init_from(r->t, r->train, path);
+  if (r->saved_step >= 0) return TS_OK;
+  TS_DO(ts_trainer_init_tables(r->t, r->train));
+  return *path ? ts_trainer_init_from(r->t, r->train, path) : TS_OK;
 }
 
 static void say_part(const ts_run *r) {

@@ -264,6 +264,14 @@ ts_err ts_trainer_describe_weights(ts_trainer *, ts_ckpt *);
 
 /* ---- init_from.c -------------------------------------------------------- */
 
+/* The item of parameter NAME's weights, NULL: none.  Local. */
+ts_ckpt_item *ts_trainer_item(const ts_ckpt *, const char *name);
+
+/* init_tables.c: rows of the tables that have init.kind = "file" for a run on
+ * TRAIN, over those that the seed gave them; the log says how many.
+ * Collective. */
+ts_err ts_trainer_init_tables(ts_trainer *, const ts_source *train);
+
 /* Weights of checkpoint.init_from for a run on TRAIN, whose words get the rows
  * that they have in that file; the log says which weights stayed initial.
  * Collective. */

@@ -58,7 +58,8 @@ dist_check_SCRIPTS += tests/run/async.sh \
   tests/run/train_tasks.sh \
   tests/run/tune.sh \
   tests/run/validation.sh \
-  tests/run/watchdog.sh
+  tests/run/watchdog.sh \
+  tests/run/weights.sh
 EXTRA_DIST += tests/run/golden_losses.txt tests/run/parity.py \
   tests/run/headers.py tests/run/machine_code.py tests/kernels/machine_code.txt
 
