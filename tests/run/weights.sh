@@ -1,7 +1,7 @@
 #!/bin/sh
 # weights.sh - runs that begin with weights of other programs: safetensors for
 # the whole model, and files of rows for tables; on any ranks and shardings the
-# same, and what can't be read in one message.  seconds: 300
+# same, and what can't be read in one message.  seconds: 600
 . "$srcdir/tests/support/common.sh"
 command -v h5dump > /dev/null || { echo "h5dump (hdf5-tools) is not here"; exit 77; }
 command -v python3 > /dev/null || { echo "python3 is not here"; exit 77; }
@@ -79,7 +79,7 @@ all_values='c = sys.argv[2]
 for n, s in full.items(): assert read(c, n) == [value(n, i) for i in range(count(s))], (n, read(c, n))'
 
 # ---- checkpoint.init_from ---------------------------------------------------------
-from() { f=$1; shift; run "$@" --set checkpoint.init_from="$f.safetensors"; }
+from() { file=$1; shift; run "$@" --set checkpoint.init_from="$file.safetensors"; }
 check "seed alone" run 1 seed
 check "files" py '
 def bare(n): return n.replace(bags, "") if n.startswith(bags) else "module." + n
@@ -144,7 +144,7 @@ check "a text" refuses 4 'text.safetensors: is no safetensors file, or its end i
 check "none" refuses 4 'none.safetensors: No such file' 2 refused --set checkpoint.init_from=none.safetensors
 
 # ---- tables.init ---------------------------------------------------------------------
-rows() { f=$1; shift; run "$@" --set tables.color.init.kind=file --set tables.color.init.path="$f"; }
+rows() { file=$1; shift; run "$@" --set tables.color.init.kind=file --set tables.color.init.path="$file"; }
 check "files of rows" py '
 x = [i / 16 for i in range(88)]
 npy("f4.npy", "<f4", 11, 8, x)
@@ -189,7 +189,7 @@ check "as many" py 'x = read(sys.argv[2], bags + "color.weight"); assert x == li
 check "the data's rows, where they are more" rows f8.npy 1 needed --set tables.color.rows=auto
 check "that many" py 'assert len(read(sys.argv[2], bags + "color.weight")) == 8 * 8' "$(newest needed)"
 check "too many rows" refuses 4 "more.npy: its rows are (20, 8), and model/sparse_arch.embedding_bag_collection.embedding_bags.color.weight of the deck's model is (11, 8)" 2 refused --set tables.color.init.kind=file --set tables.color.init.path=more.npy
-no() { f=$1 text=$2; shift 2; check "no $f" refuses 4 "$text" 2 refused --set tables.color.init.kind=file --set tables.color.init.path="$f" "$@"; }
+no() { file=$1 text=$2; shift 2; check "no $file" refuses 4 "$text" 2 refused --set tables.color.init.kind=file --set tables.color.init.path="$file" "$@"; }
 no wide.npy "its rows are (11, 4)"
 no turned.npy "its columns follow each other (fortran_order), not rows"
 no big.npy "its type is none of <f4, <f8 and <f2"
