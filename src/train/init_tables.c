@@ -46,7 +46,7 @@ static ts_err words_of(ts_words *words, const ts_source *train,
       return ts_fail(TS_ERR_DECK,
                      "table %s: init.path = %s has rows by word, and a row is "
                      "of another word for each of the table's features: give "
-                     "each feature its own table",
+                     "their columns one group, or each feature a table",
                      table->name, table->init_path);
   }
   return TS_OK;

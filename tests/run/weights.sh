@@ -225,6 +225,18 @@ for kind in row_wise column_wise data_parallel; do
 done
 check "by word, cached" rows rows.txt 2 word-cached --set table_defaults.kernel=cached --set table_defaults.cache.tier=file --set run.tier_dir="$work"
 check "the words' rows, cached" py "$by_word" "$(newest word-cached)" "$(newest seed)"
+# Memory that the host may not touch; no sanitizers: kernels are fibers.
+emulated=$(dirname "$TESSERA")/tests/tessera-emulated
+if [ -x "$emulated" ] && [ -z "${TESSERA_SANITIZED:-}" ]; then
+  host=$TESSERA TESSERA=$emulated
+  check "by word, emulated" rows rows.txt 2 word-emulated --set run.backend=emulated --set table_defaults.sharding=column_wise --set sharding.min_column=4
+  check "by number, emulated" rows f8.npy 2 few-emulated --set run.backend=emulated --set table_defaults.sharding=row_wise
+  check "all weights, emulated" from full 2 emulated --set run.backend=emulated
+  TESSERA=$host
+  check "the words' rows, emulated" py "$by_word" "$(newest word-emulated)" "$(newest seed)"
+  check "the rest, emulated" py "$rest" "$(newest few-emulated)" "$(newest seed)" 6
+  check "all of them, emulated" py "$all_values" "$(newest emulated)"
+fi
 no lost.txt "has 5 words, and its first line says 6: its end is missing"
 sed 's/ 8$//' rows.txt > narrow.txt;   no narrow.txt "narrow.txt:1: vectors of 7 numbers, for a table of dim 8"
 sed '3s/-1.*/-1/' rows.txt > few.txt;  no few.txt "few.txt:3: has too few numbers behind its word"
