@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/tasks.h"
 #include "io/batch_store.h"
 
 static bool is_feature(const ts_config *c, const char *name) {
@@ -121,6 +122,7 @@ ts_column_config ts_column_of_dense(const ts_config *c, int32_t i) {
 
 int32_t ts_column_n_labels(const ts_config *c) {
   const int32_t n = count(c, TS_COLUMN_LABEL);
+  if (c->model.has_outputs) return c->model.n_tasks;
   if (n) return n;
   return c->data.csv.labels.n ? c->data.csv.labels.n : 1;
 }
@@ -128,17 +130,45 @@ int32_t ts_column_n_labels(const ts_config *c) {
 const ts_column_config *ts_column_given_label(const ts_config *c, int32_t k) {
   const ts_column_config *given = NULL;
   if (k < c->model.n_tasks)
-    given = find(c, TS_COLUMN_LABEL, c->model.tasks[k].name);
+    given = find(c, TS_COLUMN_LABEL, ts_task_label(&c->model.tasks[k]));
+  if (c->model.has_outputs &&
+      (c->model.n_tasks > 1 || count(c, TS_COLUMN_LABEL) > 1))
+    return given;
   return given ? given : at(c, TS_COLUMN_LABEL, k);
+}
+
+/* An output's that data.columns does not list: its loss says what it is. */
+static ts_column_config label_of_output(const ts_config *c, int32_t k) {
+  const ts_task_config *x = &c->model.tasks[k];
+  const char *name = ts_task_label(x);
+  const bool usual = !strcmp(name, "label");
+  ts_column_config y =
+      filled(NULL, TS_COLUMN_LABEL, usual ? c->data.csv.label : name);
+  if (!ts_task_is_binary(x))
+    y.label = !strcmp(x->loss, "poisson") ? "count" : "real";
+  return y;
 }
 
 ts_column_config ts_column_of_label(const ts_config *c, int32_t k) {
   const ts_strings *names = &c->data.csv.labels;
   const ts_column_config *given = ts_column_given_label(c, k);
+  if (!given && c->model.has_outputs) return label_of_output(c, k);
   return filled(given, TS_COLUMN_LABEL,
                 given          ? given->name
                 : k < names->n ? names->item[k]
                                : c->data.csv.label);
+}
+
+int32_t ts_column_first_label(const ts_config *c, int32_t k) {
+  const ts_task_config *x = c->model.tasks;
+  int32_t first = 0;
+  while (strcmp(ts_task_label(&x[first]), ts_task_label(&x[k])) != 0) first++;
+  return first;
+}
+
+const char *ts_column_where(const ts_config *c, int32_t k) {
+  const ts_task_config *x = &c->model.tasks[k];
+  return ts_task_has_where(x) ? ts_column_from(c, x->where) : NULL;
 }
 
 const char *ts_column_weight(const ts_config *c) {

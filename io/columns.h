@@ -28,6 +28,11 @@ ts_column_config ts_column_of_label(const ts_config *, int32_t k);
 
 /* Task K's where data.columns has labels, else NULL. */
 const ts_column_config *ts_column_given_label(const ts_config *, int32_t k);
+/* The first task that has task K's label. */
+int32_t ts_column_first_label(const ts_config *, int32_t k);
+/* The column in the files that says which samples count for task K; NULL: all
+ * do. */
+const char *ts_column_where(const ts_config *, int32_t k);
 
 /* Where samples' weights are; NULL: the deck does not say. */
 const char *ts_column_weight(const ts_config *);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/features.h"
+#include "base/tasks.h"
 #include "io/columns.h"
 #include "io/deck_impl.h"
 #include "io/source.h"
@@ -90,12 +91,6 @@ static void check_keys(ts_deck *d, const config_setting_t *s,
                   "data.columns: list_separator of \"%.80s\" is one character, "
                   "not a quote",
                   x->name);
-  if (!strcmp(x->label, "count") || !strcmp(x->label, "real"))
-    ts_deck_error(d, s,
-                  "data.columns: \"%.80s\": label = \"%s\" needs a loss of its "
-                  "own, and there is log loss alone: it takes \"binary\" "
-                  "labels, and \"soft\" ones from 0 to 1",
-                  x->name, x->label);
 }
 
 /* One vocabulary has one of it. */
@@ -185,18 +180,34 @@ static void check_features(ts_deck *d, const config_setting_t *s) {
                       c->tables[t].name ? c->tables[t].name : "");
 }
 
+static bool fits(const ts_task_config *task, const char *label) {
+  const bool binary = !strcmp(label, "binary"), soft = !strcmp(label, "soft");
+  if (ts_task_is_binary(task)) return binary || soft;
+  return strcmp(task->loss, "poisson") ? !binary : !strcmp(label, "count");
+}
+
 static void check_labels(ts_deck *d, const config_setting_t *s) {
   const ts_config *c = d->config;
   const int32_t n = count(c, TS_COLUMN_LABEL), n_tasks = c->model.n_tasks;
-  if (n && n != n_tasks)
+  const bool outputs = c->model.has_outputs;
+  if (n && n != n_tasks && !outputs)
     ts_deck_error(d, s, "data.columns has %d labels for %d tasks", n, n_tasks);
-  for (int32_t k = 0; n > 1 && n == n_tasks && k < n; k++) {
-    const char *task = c->model.tasks[k].name;
-    if (task && strcmp(ts_column_of_label(c, k).name, task) != 0)
+  for (int32_t k = 0; n && (outputs || n == n_tasks) && k < n_tasks; k++) {
+    const ts_task_config *task = &c->model.tasks[k];
+    const ts_column_config *x = ts_column_given_label(c, k);
+    const char *label = ts_task_label(task);
+    if (!x || (n > 1 && strcmp(x->name, label) != 0))
       ts_deck_error(d, s,
                     "data.columns has no column of kind \"label\" for task "
                     "\"%.80s\"",
-                    task);
+                    label);
+    else if (!fits(task, x->label))
+      ts_deck_error(d, s,
+                    "data.columns: \"%.80s\": label = \"%s\" is not for task "
+                    "\"%.80s\": loss bce takes \"binary\" and \"soft\" labels, "
+                    "poisson \"count\", mse, mae and huber \"real\", \"count\" "
+                    "and \"soft\"",
+                    x->name, x->label, task->name);
   }
 }
 

@@ -64,14 +64,8 @@ typedef struct ts_filling {
 static ts_err fill(ts_csv *s, ts_batch_store *b, int64_t i) {
   double x;
   const int32_t n_tasks = s->base.info.n_tasks;
-  for (int32_t k = 0; k < n_tasks; k++) {
-    float *label = &b->labels[i * n_tasks + k];
-    *label = ts_csv_label(s, k);
-    if (*label < 0)
-      ts_csv_wrong(s, s->label[k],
-                   s->is_soft[k] ? "the label is no number from 0 to 1"
-                                 : "the label is neither 0 nor 1");
-  }
+  for (int32_t k = 0; k < n_tasks; k++)
+    b->labels[i * n_tasks + k] = ts_csv_label(s, k);
   for (int32_t d = 0; d < s->n_dense; d++) {
     float *to = &b->dense[i * s->n_dense + d];
     *to = 0;
@@ -196,8 +190,8 @@ static void close_source(ts_source *src) {
   ts_vocabularies_destroy(s->base.vocabularies);
   ts_csv_bags_free(s);
   ts_csv_values_free(s);
-  ts_mem_free_all(s->label, s->is_soft, s->dense, s->sparse, s->mean,
-                  s->deviation, s->fields, s->header, s->names, s);
+  ts_mem_free_all(s->label, s->where, s->label_kind, s->dense, s->sparse,
+                  s->mean, s->deviation, s->fields, s->header, s->names, s);
 }
 
 extern const ts_source_ops ts_source_csv;
@@ -209,7 +203,8 @@ static ts_err create(ts_csv **out, const ts_config *c, ts_split split) {
   s->base = (ts_source){.ops = &ts_source_csv, .config = c, .split = split};
   s->base.info.n_tasks = ts_column_n_labels(c);
   TS_DO(ts_mem_many(s->label, s->base.info.n_tasks, INPUT));
-  TS_DO(ts_mem_many(s->is_soft, s->base.info.n_tasks, INPUT));
+  TS_DO(ts_mem_many(s->where, s->base.info.n_tasks, INPUT));
+  TS_DO(ts_mem_many(s->label_kind, s->base.info.n_tasks, INPUT));
   s->separator =
       !strcmp(c->data.csv.separator, "tab") ? '\t' : *c->data.csv.separator;
   for (int32_t i = 0; i < c->data.csv.missing.n; i++) {
@@ -256,6 +251,7 @@ done:
 
 const ts_source_ops ts_source_csv = {.format = "csv",
                                      .probe = probe,
+                                     .has_where = true,
                                      .needs = needs,
                                      .open = open_source,
                                      .learn = ts_csv_learn,

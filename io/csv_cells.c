@@ -41,23 +41,6 @@ int64_t ts_csv_id(ts_csv *s, int32_t feature, const ts_field *f, int64_t rows) {
                              f->n_bytes);
 }
 
-float ts_csv_label(const ts_csv *s, int32_t task) {
-  const ts_config *c = s->base.config;
-  if (s->label[task] < 0) return NAN;
-  const ts_field *f = &s->fields[s->label[task]];
-  double x;
-  if (s->base.split == TS_SPLIT_PREDICT && ts_csv_is_missing(s, f)) return NAN;
-  if (s->is_soft[task])
-    return ts_csv_number(f, &x) && x >= 0 && x <= 1 ? (float)x : -1.0f;
-  for (int32_t i = 0; i < c->data.csv.label_true.n; i++)
-    if (is_text(f, c->data.csv.label_true.item[i])) return 1;
-  if (c->data.csv.label_true.n) return f->n_bytes ? 0.0f : -1.0f;
-  if (!ts_csv_number(f, &x)) return -1;
-  if (!isnan(c->data.csv.label_threshold))
-    return x >= c->data.csv.label_threshold;
-  return x == 0 || x == 1 ? (float)x : -1.0f;
-}
-
 static int at_most(size_t n, int limit) {
   return n < (size_t)limit ? (int)n : limit;
 }
@@ -68,6 +51,52 @@ void ts_csv_wrong(ts_csv *s, int column, const char *what) {
   snprintf(s->why, sizeof s->why, "column \"%.*s\": %s: \"%.*s\"",
            at_most(name->n_bytes, 60), name->text, what,
            at_most(f->n_bytes, 60), f->text);
+}
+
+/* What the deck takes for 0 or 1; -1: it is neither. */
+static float binary(const ts_csv *s, const ts_field *f) {
+  const ts_config *c = s->base.config;
+  double x;
+  for (int32_t i = 0; i < c->data.csv.label_true.n; i++)
+    if (is_text(f, c->data.csv.label_true.item[i])) return 1;
+  if (c->data.csv.label_true.n) return f->n_bytes ? 0.0f : -1.0f;
+  if (!ts_csv_number(f, &x)) return -1;
+  if (!isnan(c->data.csv.label_threshold))
+    return x >= c->data.csv.label_threshold;
+  return x == 0 || x == 1 ? (float)x : -1.0f;
+}
+
+/* What is no number is in no range. */
+static bool is_label(ts_csv_label_kind kind, double x) {
+  if (kind == TS_CSV_SOFT) return x >= 0 && x <= 1;
+  if (kind == TS_CSV_COUNT) return x >= 0 && x == floor(x);
+  return kind == TS_CSV_REAL ? !isnan(x) : x >= 0;
+}
+
+float ts_csv_label(ts_csv *s, int32_t task) {
+  static const char *const wrong[] = {
+      [TS_CSV_BINARY] = "the label is neither 0 nor 1",
+      [TS_CSV_SOFT] = "the label is no number from 0 to 1",
+      [TS_CSV_COUNT] = "the label is no count: 0, 1, 2 and so on",
+      [TS_CSV_REAL] = "the label is no number"};
+  const ts_csv_label_kind kind = s->label_kind[task];
+  const bool predicts = s->base.split == TS_SPLIT_PREDICT;
+  const int at = s->label[task], where = s->where[task];
+  double y = NAN;
+  if (where >= 0) {
+    if (predicts && ts_csv_is_missing(s, &s->fields[where])) return NAN;
+    const float counts = binary(s, &s->fields[where]);
+    if (counts < 0)
+      ts_csv_wrong(s, where, "which samples count is neither 0 nor 1");
+    if (counts <= 0) return NAN;
+  }
+  if (at < 0 || (predicts && ts_csv_is_missing(s, &s->fields[at]))) return NAN;
+  if (kind == TS_CSV_BINARY)
+    y = (double)binary(s, &s->fields[at]);
+  else if (!ts_csv_number(&s->fields[at], &y) || !isfinite((float)y))
+    y = NAN;
+  if (!is_label(kind, y)) ts_csv_wrong(s, at, wrong[kind]);
+  return is_label(kind, y) ? (float)y : NAN;
 }
 
 /* "a:0.3" to "a" and 0.3. */

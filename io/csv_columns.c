@@ -90,18 +90,28 @@ static ts_err split_header(ts_csv *s) {
   return TS_OK;
 }
 
-/* The labels' columns: where some are absent, as they may be to predict, all of
- * the labels are. */
+/* A label's column, or what says which of them count: where some are absent, as
+ * they may be to predict, all of the labels are. */
+static ts_err find_label(int *to, ts_csv *s, const char *file,
+                         const char *name) {
+  TS_DO(find_column(to, s, file, name));
+  if (*to < 0 && s->base.split != TS_SPLIT_PREDICT)
+    return no_column(s, file, name);
+  s->base.info.unlabelled |= *to < 0;
+  return TS_OK;
+}
+
 static ts_err find_labels(ts_csv *s, const char *file) {
+  static const char *const words[] = {"binary", "soft", "count", "real"};
   const ts_config *c = s->base.config;
   for (int32_t k = 0; k < s->base.info.n_tasks; k++) {
     const ts_column_config x = ts_column_of_label(c, k);
-    const char *name = x.from;
-    s->is_soft[k] = !strcmp(x.label, "soft");
-    TS_DO(find_column(&s->label[k], s, file, name));
-    if (s->label[k] < 0 && s->base.split != TS_SPLIT_PREDICT)
-      return no_column(s, file, name);
-    s->base.info.unlabelled |= s->label[k] < 0;
+    const char *where = k < c->model.n_tasks ? ts_column_where(c, k) : NULL;
+    for (int i = TS_CSV_BINARY; i <= TS_CSV_REAL; i++)
+      if (!strcmp(x.label, words[i])) s->label_kind[k] = (ts_csv_label_kind)i;
+    TS_DO(find_label(&s->label[k], s, file, x.from));
+    s->where[k] = -1;
+    if (where) TS_DO(find_label(&s->where[k], s, file, where));
   }
   return TS_OK;
 }

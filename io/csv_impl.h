@@ -16,6 +16,14 @@ typedef enum {
   TS_CSV_NUMBER /* it is the row's */
 } ts_csv_encoding;
 
+/* What a label may be: what data.columns says, by the position of its word. */
+typedef enum {
+  TS_CSV_BINARY,
+  TS_CSV_SOFT,
+  TS_CSV_COUNT,
+  TS_CSV_REAL
+} ts_csv_label_kind;
+
 /* What a feature's words are made of. */
 typedef struct ts_csv_ids {
   ts_csv_encoding encoding;
@@ -55,12 +63,13 @@ typedef struct ts_csv {
   ts_source base;
   ts_text *text;
   char separator;
-  size_t missing_bytes; /* longest text that means it */
-  int n_fields;         /* columns */
-  ts_field *header;     /* (n_fields) their names */
-  ts_csv_name *names;   /* (n_fields) in order */
-  int *label;           /* (n_tasks) columns; -1: it is absent */
-  bool *is_soft;        /* (n_tasks) labels from 0 to 1 */
+  size_t missing_bytes;          /* longest text that means it */
+  int n_fields;                  /* columns */
+  ts_field *header;              /* (n_fields) their names */
+  ts_csv_name *names;            /* (n_fields) in order */
+  int *label;                    /* (n_tasks) columns; -1: it is absent */
+  int *where;                    /* (n_tasks) which samples count; -1: all */
+  ts_csv_label_kind *label_kind; /* (n_tasks) */
   int32_t n_dense, n_features;
   int *dense, *sparse;      /* columns of each */
   int weight;               /* column; -1: samples have none */
@@ -81,8 +90,9 @@ typedef struct ts_csv {
 bool ts_csv_is_missing(const ts_csv *, const ts_field *);
 /* A number; false where it is none. */
 bool ts_csv_number(const ts_field *, double *x);
-/* NAN: it is absent, as it may be to predict; -1: it is no label. */
-float ts_csv_label(const ts_csv *, int32_t task);
+/* NAN: the sample does not count for the task, the label is absent, as it may
+ * be to predict, or something is wrong: to s->why. */
+float ts_csv_label(ts_csv *, int32_t task);
 int64_t ts_csv_id(ts_csv *, int32_t feature, const ts_field *, int64_t rows);
 /* To s->why: WHAT is wrong with the line's field in COLUMN. */
 void ts_csv_wrong(ts_csv *, int column, const char *what);

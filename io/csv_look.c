@@ -73,7 +73,7 @@ static ts_err look_at_line(ts_csv *s, void *arg, int64_t sample) {
   for (int32_t k = 0; k < s->base.info.n_tasks; k++) {
     ts_look_label *label = &l->labels[k];
     const float y = ts_csv_label(s, k);
-    if (y < 0 || s->is_soft[k]) continue;
+    if (isnan(y) || s->label_kind[k] != TS_CSV_BINARY) continue;
     label->n_changes += label->n && y != label->last;
     label->n_true += y > 0;
     label->last = y;

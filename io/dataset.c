@@ -50,8 +50,8 @@ done:
   return err;
 }
 
-static ts_err check_rows(const ts_dataset_file *f, const ts_array *a,
-                         const char *name, int64_t rows) {
+ts_err ts_dataset_check_rows(const ts_dataset_file *f, const ts_array *a,
+                             const char *name, int64_t rows) {
   if (a->set < 0 || a->rows == rows) return TS_OK;
   return ts_fail(TS_ERR_DATA, "%s: %s has %lld rows, %lld are expected",
                  f->in.path, name, (long long)a->rows, (long long)rows);
@@ -74,13 +74,13 @@ static ts_err open_feature(ts_dataset_file *f, ts_dataset_feature *x,
   snprintf(name, sizeof name, "sparse/%s/offsets", feature);
   TS_DO(
       ts_array_open(&x->offsets, &f->in, name, 1, H5T_NATIVE_INT64, 8, false));
-  TS_DO(check_rows(f, &x->offsets, name, f->n + 1));
+  TS_DO(ts_dataset_check_rows(f, &x->offsets, name, f->n + 1));
   if (x->offsets.set < 0)
-    TS_DO(check_rows(f, &x->values, "values without offsets", f->n));
+    TS_DO(ts_dataset_check_rows(f, &x->values, "values without offsets", f->n));
   snprintf(name, sizeof name, "sparse/%s/weights", feature);
   TS_DO(ts_array_open(&x->weights, &f->in, name, 1, H5T_NATIVE_FLOAT, 4,
                       weighted));
-  return check_rows(f, &x->weights, name, x->values.rows);
+  return ts_dataset_check_rows(f, &x->weights, name, x->values.rows);
 }
 
 /* Those that data.columns names have to be there, but to predict. */
@@ -89,7 +89,7 @@ static ts_err open_weights(const ts_dataset *d, ts_dataset_file *f) {
   const char *name = given ? given : "sample_weights";
   TS_DO(ts_array_open(&f->sample_weights, &f->in, name, 1, H5T_NATIVE_FLOAT, 4,
                       given && d->base.split != TS_SPLIT_PREDICT));
-  return check_rows(f, &f->sample_weights, name, f->n);
+  return ts_dataset_check_rows(f, &f->sample_weights, name, f->n);
 }
 
 static ts_err open_file(ts_dataset *d, ts_dataset_file *f, const char *path) {
@@ -106,16 +106,12 @@ static ts_err open_file(ts_dataset *d, ts_dataset_file *f, const char *path) {
   if (d->base.split == TS_SPLIT_TRAIN && strcmp(c->data.shuffle, "none") != 0)
     TS_DO(ts_array_map(&f->in));
   TS_DO(check_header(f, &d->base.info));
-  const char *labels;
-  TS_DO(ts_dataset_labels_of(c, &labels));
-  TS_DO(
-      ts_array_open(&f->labels, &f->in, labels, 2, H5T_NATIVE_FLOAT, 4, true));
+  TS_DO(ts_dataset_open_labels(d, f));
   TS_DO(
       ts_array_open(&f->dense, &f->in, "dense", 2, H5T_NATIVE_FLOAT, 4, false));
   TS_DO(ts_dataset_dense_columns(c, f));
   TS_DO(open_weights(d, f));
-  TS_DO(check_rows(f, &f->labels, labels, f->n));
-  TS_DO(check_rows(f, &f->dense, "dense", f->n));
+  TS_DO(ts_dataset_check_rows(f, &f->dense, "dense", f->n));
   TS_DO(ts_mem_many(f->features, d->n_features, INPUT));
   for (int32_t i = 0; i < d->n_features; i++)
     f->features[i].values.set = f->features[i].offsets.set =
@@ -129,10 +125,13 @@ static ts_err open_file(ts_dataset *d, ts_dataset_file *f, const char *path) {
   return TS_OK;
 }
 
-static void close_file(ts_dataset_file *f, int32_t n_features) {
+static void close_file(ts_dataset_file *f, int32_t n_features,
+                       int32_t n_tasks) {
   ts_hdf5_lock();
   if (f->in.path && f->in.file >= 0) {
     ts_array_close(&f->labels);
+    for (int32_t k = 0; f->where && k < n_tasks; k++)
+      ts_array_close(&f->where[k]);
     ts_array_close(&f->dense);
     ts_array_close(&f->sample_weights);
     for (int32_t i = 0; f->features && i < n_features; i++) {
@@ -145,16 +144,16 @@ static void close_file(ts_dataset_file *f, int32_t n_features) {
   ts_hdf5_unlock();
   ts_array_unmap(&f->in);
   if (f->in.path && f->in.fd >= 0) close(f->in.fd);
-  ts_mem_free_all(f->features, f->pick, f->wide, f->in.path);
+  ts_mem_free_all(f->features, f->where, f->pick, f->wide, f->in.path);
 }
 
 static void close_source(ts_source *s) {
   ts_dataset *d = (ts_dataset *)s;
   if (!d) return;
   for (int32_t i = 0; i < d->n_files; i++)
-    close_file(&d->files[i], d->n_features);
+    close_file(&d->files[i], d->n_features, d->base.config->model.n_tasks);
   ts_vocabularies_destroy(d->base.vocabularies);
-  ts_mem_free_all(d->files, d->ids, d->wanted, d);
+  ts_mem_free_all(d->files, d->ids, d->wanted, d->where, d);
 }
 
 /* All files of a source have the same shapes. */
@@ -380,6 +379,7 @@ const ts_source_ops ts_source_dataset = {.format = "dataset",
                                          .plain_ids = true,
                                          .needs = ts_dataset_needs,
                                          .probe = probe,
+                                         .has_where = true,
                                          .open = open_source,
                                          .close = close_source,
                                          .learn = learn,

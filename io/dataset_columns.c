@@ -139,7 +139,8 @@ ts_err ts_dataset_check_weights(const ts_dataset_file *f, const float *x,
 
 /* ---- labels -------------------------------------------------------------- */
 
-ts_err ts_dataset_labels_of(const ts_config *c, const char **name) {
+/* The dataset of the labels. */
+static ts_err labels_of(const ts_config *c, const char **name) {
   const ts_column_config *given = ts_column_given_label(c, 0);
   *name = "labels";
   if (!given || !*given->from) return TS_OK;
@@ -151,20 +152,76 @@ ts_err ts_dataset_labels_of(const ts_config *c, const char **name) {
                  given->name);
 }
 
-/* Of a label that the deck does not list nothing is known. */
-ts_err ts_dataset_check_labels(const ts_dataset *d, const ts_dataset_file *f,
-                               const float *y, int64_t row, int32_t n) {
-  const int32_t n_tasks = d->base.info.n_tasks;
-  for (int32_t k = 0; k < n_tasks; k++) {
-    const ts_column_config *x = ts_column_given_label(d->base.config, k);
-    const bool soft = x && !strcmp(x->label, "soft");
-    for (int32_t i = 0; x && i < n; i++) {
-      const float label = y[(int64_t)i * n_tasks + k];
-      if (soft ? label >= 0 && label <= 1 : label == 0 || label == 1) continue;
-      return ts_fail(TS_ERR_DATA, "%s: sample %lld: label \"%s\" is %g, %s",
-                     f->in.path, (long long)(row + i), x->name, (double)label,
-                     soft ? "no number from 0 to 1" : "neither 0 nor 1");
+/* To predict they may be absent, and nothing is known of the labels then. */
+static ts_err open_where(ts_dataset *d, ts_dataset_file *f, int32_t k) {
+  const char *name = ts_column_where(d->base.config, k);
+  f->where[k].set = -1;
+  if (!name) return TS_OK;
+  TS_DO(ts_array_open(&f->where[k], &f->in, name, 1, H5T_NATIVE_FLOAT, 4,
+                      d->base.split != TS_SPLIT_PREDICT));
+  d->base.info.unlabelled |= f->where[k].set < 0;
+  return ts_dataset_check_rows(f, &f->where[k], name, f->n);
+}
+
+ts_err ts_dataset_open_labels(ts_dataset *d, ts_dataset_file *f) {
+  const ts_config *c = d->base.config;
+  const char *name;
+  TS_DO(labels_of(c, &name));
+  TS_DO(ts_array_open(&f->labels, &f->in, name, 2, H5T_NATIVE_FLOAT, 4, true));
+  TS_DO(ts_dataset_check_rows(f, &f->labels, name, f->n));
+  TS_DO(ts_mem_many(f->where, c->model.n_tasks, INPUT));
+  for (int32_t k = 0; k < c->model.n_tasks; k++) f->where[k].set = -1;
+  for (int32_t k = 0; k < c->model.n_tasks; k++) TS_DO(open_where(d, f, k));
+  return TS_OK;
+}
+
+/* What is wrong with label Y, which KIND says, NULL: the deck does not list it;
+ * NULL: nothing. */
+static const char *wrong_with(float y, const char *kind) {
+  if (!kind || !strcmp(kind, "real")) return isfinite(y) ? NULL : "no number";
+  if (!strcmp(kind, "soft"))
+    return y >= 0 && y <= 1 ? NULL : "no number from 0 to 1";
+  if (!strcmp(kind, "count"))
+    return isfinite(y) && y >= 0 && y == floorf(y) ? NULL : "no count";
+  return y == 0 || y == 1 ? NULL : "neither 0 nor 1";
+}
+
+/* Of task K.  What a label is that does not count is not looked at. */
+static ts_err check_labels(const ts_dataset *d, const ts_dataset_file *f,
+                           int32_t k, float *y, int64_t row, int32_t n) {
+  const ts_config *c = d->base.config;
+  const ts_column_config *x = ts_column_given_label(c, k);
+  const bool masked = f->where[k].set >= 0;
+  const char *why;
+  for (int32_t i = 0; i < n; i++) {
+    float *label = &y[(int64_t)i * d->base.info.n_tasks + k];
+    if (masked && d->where[i] != 0 && d->where[i] != 1)
+      return ts_fail(TS_ERR_DATA, "%s: sample %lld: \"%s\" is %g, %s",
+                     f->in.path, (long long)(row + i), ts_column_where(c, k),
+                     (double)d->where[i], "neither 0 nor 1");
+    if (masked && d->where[i] == 0) {
+      *label = NAN;
+      continue;
     }
+    if (!x && d->base.split == TS_SPLIT_PREDICT) continue;
+    why = wrong_with(*label, x ? x->label : NULL);
+    if (why)
+      return ts_fail(TS_ERR_DATA, "%s: sample %lld: label \"%s\" is %g, %s",
+                     f->in.path, (long long)(row + i),
+                     x ? x->name : c->model.tasks[k].name, (double)*label, why);
+  }
+  return TS_OK;
+}
+
+ts_err ts_dataset_check_labels(ts_dataset *d, const ts_dataset_file *f,
+                               float *y, int64_t row, int32_t n) {
+  const size_t bytes = (size_t)n * sizeof *d->where;
+  for (int32_t k = 0; k < d->base.info.n_tasks; k++) {
+    if (f->where[k].set >= 0) {
+      TS_DO(ts_mem_reserve(&d->where, &d->where_bytes, bytes, TS_TAG_INPUT));
+      TS_DO(ts_array_read(&f->in, &f->where[k], d->where, row, n));
+    }
+    TS_DO(check_labels(d, f, k, y, row, n));
   }
   return TS_OK;
 }

@@ -71,7 +71,7 @@ static ts_err gather_numbers(ts_dataset *d, ts_batch_store *s,
   float *dense = s->dense;
   const int32_t n_tasks = d->base.info.n_tasks;
   TS_DO(gather_rows(f, &f->labels, s->labels, w, n));
-  for (int32_t k = 0; ts_column_given_label(d->base.config, 0) && k < n; k++)
+  for (int32_t k = 0; k < n; k++)
     TS_DO(ts_dataset_check_labels(
         d, f, s->labels + (int64_t)w[k].place * n_tasks, w[k].row, 1));
   if (f->sample_weights.set >= 0) {

@@ -15,6 +15,7 @@ typedef struct ts_dataset_file {
   ts_array_file in;
   int64_t first, n; /* samples */
   ts_array labels, dense, sample_weights;
+  ts_array *where; /* (n_tasks) which samples count; set -1: all */
   ts_dataset_feature *features;
   int32_t n_dense; /* that are wanted of each row of DENSE */
   int32_t *pick;   /* (n_dense) their columns; NULL: all, as they are */
@@ -36,10 +37,15 @@ typedef struct ts_dataset {
   ts_dataset_ids *ids;      /* (n_features) */
   struct ts_wanted *wanted; /* (n_wanted) of gather */
   int64_t n_wanted;
+  float *where; /* scratch: of some samples, for one task */
+  size_t where_bytes;
 } ts_dataset;
 
 /* The file that holds SAMPLE. */
 ts_dataset_file *ts_dataset_file_of(ts_dataset *, int64_t sample);
+/* An error where A, which is NAME, has other than ROWS rows. */
+ts_err ts_dataset_check_rows(const ts_dataset_file *, const ts_array *a,
+                             const char *name, int64_t rows);
 /* Whether a file has other bags than of one id in feature I. */
 bool ts_dataset_is_ragged(const ts_dataset *, int32_t i);
 /* Feature I's ids, as they are in the file, are to be copied from those of the
@@ -49,11 +55,12 @@ bool ts_dataset_copies(const ts_batch_store *, int32_t i);
  * is not a number. */
 ts_err ts_dataset_check_dense(const ts_dataset_file *f, const float *x,
                               int64_t row, int32_t n, int32_t cols);
-/* dataset_columns.c: the dataset of the labels; those of N samples from ROW of
- * F on are what the deck says. */
-ts_err ts_dataset_labels_of(const ts_config *, const char **name);
-ts_err ts_dataset_check_labels(const ts_dataset *, const ts_dataset_file *f,
-                               const float *y, int64_t row, int32_t n);
+/* dataset_columns.c: opens F's labels, and what says which of them count. */
+ts_err ts_dataset_open_labels(ts_dataset *, ts_dataset_file *f);
+/* Those of N samples from ROW of F on: an error where they are not what the
+ * deck says; NAN where they don't count. */
+ts_err ts_dataset_check_labels(ts_dataset *, const ts_dataset_file *f, float *y,
+                               int64_t row, int32_t n);
 ts_err ts_dataset_check_weights(const ts_dataset_file *f, const float *x,
                                 int64_t row, int32_t n);
 /* dataset_columns.c: which dense columns of F the deck wants. */

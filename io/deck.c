@@ -4,6 +4,7 @@
 
 #include <libgen.h>
 #include <limits.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -194,16 +195,24 @@ static void read_list(ts_deck *d, const config_t *tree,
   char *array = NULL, *config = (char *)d->config;
   int32_t n = 0;
   if (!s || !is_list(d, s, list->path)) return;
+  if (list->scope == TS_SCOPE_OUTPUT && d->config->model.n_tasks) {
+    ts_deck_error(d, s,
+                  "model.tasks and model.outputs are both given: one is "
+                  "enough");
+    return;
+  }
   for (int i = 0; i < config_setting_length(s); i++)
     if (read_item(d, list, config_setting_get_elem(s, (unsigned)i), &array,
                   &n) != TS_OK)
       break; /* what is lacking is said for the whole deck */
   memcpy(config + list->items, &array, sizeof array);
   *(int32_t *)(config + list->n) = n;
+  if (list->scope == TS_SCOPE_OUTPUT) d->config->model.has_outputs = n > 0;
 }
 
 static void free_list(ts_config *c, const ts_key_list *list) {
   char *config = (char *)c, *array;
+  if (!ts_schema_list_is_on(list, c)) return;
   memcpy(&array, config + list->items, sizeof array);
   for (int32_t i = 0; i < *(int32_t *)(config + list->n); i++)
     free_values(list->scope, array + (size_t)i * list->size);
@@ -214,6 +223,8 @@ static void read_lists(ts_deck *d, const config_t *tree) {
   ts_config *c = d->config;
   for (int i = 0; i < ts_schema_n_lists; i++)
     read_list(d, tree, &ts_schema_lists[i]);
+  for (int32_t k = 0; k < c->model.n_tasks; k++)
+    c->model.tasks[k].uncertainty = isnan(c->model.tasks[k].weight);
   if (c->model.n_tasks) return; /* one by default */
   if (ts_mem_alloc(&c->model.tasks, sizeof *c->model.tasks, TS_TAG_MISC) !=
       TS_OK)

@@ -190,7 +190,8 @@ static void check_report(ts_deck *d, const config_setting_t *root) {
 /* Their names are those of groups in checkpoints. */
 static void check_tasks(ts_deck *d, const config_setting_t *root) {
   const ts_config *c = d->config;
-  const config_setting_t *s = at(root, "model.tasks");
+  const config_setting_t *s =
+      at(root, c->model.has_outputs ? "model.outputs" : "model.tasks");
   for (int32_t i = 0; i < c->model.n_tasks; i++) {
     const char *name = c->model.tasks[i].name;
     if (!name) continue; /* broken */
@@ -365,6 +366,7 @@ void ts_deck_check(ts_deck *d, const config_setting_t *root) {
   check_run_name(d, root);
   check_tables(d);
   check_tasks(d, root);
+  ts_outputs_check(d, root);
   if (!d->n_errors) ts_columns_check(d, root);
   check_dedup(d, root);
   check_split(d, root);

@@ -111,5 +111,8 @@ ts_err ts_deck_help_key(ts_str *, const ts_key *, const char *prefix);
 /* columns_check.c: data.columns, and what it stands for. */
 void ts_columns_check(ts_deck *, const config_setting_t *root);
 
+/* outputs_check.c: model.outputs, and what goes by their losses. */
+void ts_outputs_check(ts_deck *, const config_setting_t *root);
+
 /* deck_check.c: what concerns several keys. */
 void ts_deck_check(ts_deck *, const config_setting_t *root);

@@ -97,6 +97,7 @@ static ts_err print_value(ts_str *s, const ts_key *k, const void *v) {
     if (!*(const int32_t *)v) return print_text(s, "auto");
     return print_integer(s, *(const int32_t *)v);
   case TS_KEY_FLOAT:
+    if (isnan(*(const double *)v)) return print_text(s, k->choices);
     return print_float(s, *(const double *)v);
   case TS_KEY_BOOL:
     return ts_str_append(s, "%s", *(const bool *)v ? "true" : "false");
@@ -125,7 +126,7 @@ static ts_err print_value(ts_str *s, const ts_key *k, const void *v) {
 
 static bool is_given(const ts_key *k, const void *v) {
   if (k->kind == TS_KEY_LATER) return false;
-  if (k->kind == TS_KEY_FLOAT) return !isnan(*(const double *)v);
+  if (k->kind == TS_KEY_FLOAT) return k->choices || !isnan(*(const double *)v);
   if (!strcmp(k->path, "checkpoint.dir")) return true;
   /* The table that it adds is there itself. */
   if (k->scope == TS_SCOPE_TABLE && !strcmp(k->path, "wide")) return false;
@@ -238,7 +239,8 @@ static ts_err print_lists(ts_str *s, const char *p, const ts_config *c) {
     const size_t at = strcspn(list->path, ".");
     const int32_t n = *(const int32_t *)((const char *)c + list->n);
     const void *items;
-    if (!n || strncmp(p, list->path, at) != 0 || p[at] != ' ') continue;
+    if (!n || !ts_schema_list_is_on(list, c)) continue;
+    if (strncmp(p, list->path, at) != 0 || p[at] != ' ') continue;
     memcpy(&items, (const char *)c + list->items, sizeof items);
     TS_DO(
         print_list(s, list->path + at + 1, list->scope, items, n, list->size));

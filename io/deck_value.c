@@ -99,11 +99,11 @@ static int choice_of(ts_deck *d, const ts_key *k, const config_setting_t *s,
 
 /* ---- the kinds ----------------------------------------------------------- */
 
-/* Whether TEXT is one of the words that a key for paths takes, too:
+/* Whether TEXT is one of the words that a key for paths or numbers takes, too:
  * checkpoint.dir = "none". */
 static bool is_word(const ts_key *k, const char *text) {
-  const size_t n = strlen(text);
-  for (const char *p = k->choices; p && *p;) {
+  const size_t n = text ? strlen(text) : 0;
+  for (const char *p = text ? k->choices : NULL; p && *p;) {
     const size_t len = strcspn(p, "|");
     if (len == n && !strncmp(p, text, n)) return true;
     p += len + (p[len] == '|');
@@ -283,7 +283,7 @@ void ts_deck_value(ts_deck *d, const ts_key *k, const config_setting_t *s,
     *(int32_t *)to = count(d, k, s);
     break;
   case TS_KEY_FLOAT:
-    *(double *)to = ts_deck_real(d, k, s);
+    *(double *)to = is_word(k, ts_deck_raw(s)) ? NAN : ts_deck_real(d, k, s);
     break;
   case TS_KEY_BOOL:
     take_bool(d, k, s, to);

@@ -88,6 +88,7 @@ tessera_sources += \
   io/metrics_log.h \
   io/npy.c \
   io/order.c \
+  io/outputs_check.c \
   io/negatives.c \
   io/order.h \
   io/permuted.c \

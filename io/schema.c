@@ -13,6 +13,7 @@
 #define STRUCT_TABLE ts_table_config
 #define STRUCT_OVERRIDE ts_optim_override
 #define STRUCT_TASK ts_task_config
+#define STRUCT_OUTPUT ts_task_config
 #define STRUCT_COLUMN ts_column_config
 #define STRUCT_LAYER ts_layer_config
 #define STRUCT_GROUP ts_layers_config
@@ -148,6 +149,25 @@ const ts_key ts_schema[] = {
             "vectors, coordinate by coordinate"),
     WORD(TASK, name, STRING, "label", NULL, "name of the task"),
     NUMBER(TASK, weight, FLOAT, "1.0", "", 0, 1e9, "of its loss"),
+    WORD(OUTPUT, name, STRING, "label", NULL, "name of the task"),
+    WORD(OUTPUT, label, STRING, "", NULL,
+         "column of its labels, which several may share; \"\": name"),
+    WORD(OUTPUT, in, STRING, "", NULL,
+         "of a graph: the layer that is the output; \"\": the last"),
+    WORD(OUTPUT, loss, STRING, "bce", "bce|mse|mae|huber|poisson",
+         "binary cross entropy, of numbers, or of counts: see Models in the "
+         "manual"),
+    WORD(OUTPUT, from, STRING, "logit", "logit|probability",
+         "of bce: what the model's output is"),
+    KEY(OUTPUT, "weight", weight, FLOAT, "1.0", "", 0, 1e9, "uncertainty",
+        "of its loss; uncertainty: it is learnt"),
+    WORD(OUTPUT, where, STRING, "", NULL,
+         "column of 0 and 1: samples with 0 count neither in its loss nor in "
+         "its figures; \"\": all count"),
+    NUMBER(OUTPUT, smoothing, FLOAT, "0.0", "", 0, 1,
+           "of bce: label y becomes y (1 - s) + s / 2"),
+    NUMBER(OUTPUT, delta, FLOAT, "1.0", "", 1e-9, 1e9,
+           "of huber: errors over it count by their size, not its square"),
 #include "io/schema_layers.h"
     ,
 

@@ -22,6 +22,9 @@ extern const int ts_schema_n_lists;
 /* The list of PATH, NULL where there is none. */
 const ts_key_list *ts_schema_list(const char *path);
 
+/* LIST is what the deck has: the tasks are model.tasks or model.outputs. */
+bool ts_schema_list_is_on(const ts_key_list *list, const ts_config *);
+
 /* Row of PATH in SCOPE, NULL where there is none. */
 const ts_key *ts_schema_find(ts_scope, const char *path);
 /* Some key of SCOPE begins with PATH + "." */

@@ -12,6 +12,7 @@
 const ts_key_list ts_schema_lists[] = {
     LIST("data.columns", COLUMN, data.columns, data.n_columns),
     LIST("model.tasks", TASK, model.tasks, model.n_tasks),
+    LIST("model.outputs", OUTPUT, model.tasks, model.n_tasks),
     LIST("optimizer.overrides", OVERRIDE, optimizer.overrides,
          optimizer.n_overrides),
     LIST("dense.groups", GROUP, dense.groups, dense.n_groups),
@@ -26,6 +27,11 @@ const ts_key_list *ts_schema_list(const char *path) {
   for (int i = 0; i < ts_schema_n_lists; i++)
     if (!strcmp(ts_schema_lists[i].path, path)) return &ts_schema_lists[i];
   return NULL;
+}
+
+bool ts_schema_list_is_on(const ts_key_list *list, const ts_config *c) {
+  if (list->scope == TS_SCOPE_OUTPUT) return c->model.has_outputs;
+  return list->scope != TS_SCOPE_TASK || !c->model.has_outputs;
 }
 
 const ts_key *ts_schema_find(ts_scope scope, const char *path) {

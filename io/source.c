@@ -8,6 +8,7 @@
 
 #include "base/kinds.h"
 #include "base/mem.h"
+#include "base/tasks.h"
 #include "io/batch_store.h"
 #include "io/rows.h"
 #include "io/split.h"
@@ -91,6 +92,16 @@ ts_err ts_source_files(const ts_source_ops **ops, ts_strings *paths,
   return ts_rows_refuse(c, *ops);
 }
 
+static ts_err check_where(const ts_config *c, const ts_source_ops *ops) {
+  for (int32_t k = 0; !ops->has_where && k < c->model.n_tasks; k++)
+    if (ts_task_has_where(&c->model.tasks[k]))
+      return ts_fail(TS_ERR_DECK,
+                     "model.outputs: \"%s\" has where, and data of format %s "
+                     "has no such columns",
+                     c->model.tasks[k].name, ops->format);
+  return TS_OK;
+}
+
 static ts_err check_shapes(const ts_source *s) {
   const ts_config *c = s->config;
   if (s->info.n_dense != c->model.dense_features)
@@ -114,6 +125,7 @@ ts_err ts_source_open_only(ts_source **out, const ts_config *c, ts_split split,
   const ts_source_ops *ops = NULL;
   ts_strings paths = {0};
   TS_TRY(ts_agree(comm, ts_source_files(&ops, &paths, c, split)));
+  TS_TRY(ts_agree(comm, check_where(c, ops)));
   const bool parts = ts_split_parts(c, split);
   TS_TRY(ops->open(&s, c, parts ? TS_SPLIT_TRAIN : split, state, &paths, comm));
   s->info.format = ops->format;

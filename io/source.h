@@ -56,6 +56,7 @@ typedef struct ts_source_ops {
   const char *format;
   bool no_files;  /* samples are made, not read: data.train and the like may be
                      empty */
+  bool has_where; /* columns say which samples count for a task */
   bool seekable;  /* reading samples from the middle costs no more than from the
                      start, so the planner looks at some */
   bool plain_ids; /* ids are what the data say, not made by the source */

@@ -20,6 +20,7 @@
 
 #include "base/auc.h"
 #include "base/mem.h"
+#include "io/columns.h"
 #include "io/synthetic_impl.h"
 #include "runtime/topology.h"
 
@@ -247,9 +248,11 @@ static ts_err draw_batch(ts_source *src, ts_batch_store *b,
     const ts_place place = {b->feature, i, b->dense + (int64_t)i * s->n_dense};
     double z[TS_SYNTHETIC_TASKS];
     ts_synthetic_draw(s, z, k, &place);
-    for (int32_t t = 0; t < s->n_tasks; t++)
+    for (int32_t t = 0; t < s->n_tasks; t++) {
+      const int32_t of = ts_column_first_label(s->base.config, t);
       b->labels[(int64_t)i * s->n_tasks + t] =
-          ts_synthetic_label(s, z[t], k, t);
+          ts_synthetic_label(s, z[of], k, of);
+    }
   }
   for (int32_t f = 0; f < s->of.n_features; f++)
     if (s->of.first[f] != f && !ts_batch_store_is_same(b, f))

@@ -1,9 +1,9 @@
-/* loss.cu - binary cross entropy (dense/kernels.h) and the sums of
+/* loss.cu - the losses of tasks (dense/kernels.h) and the sums of
  * metrics (dense/tally.h) on the GPU.
  *
  * The loss is the host's, in double and in its order: blocks of 1024 pairs,
  * summed one by one, then block by block.  Its bits are the host's, except
- * that exp and log1p may differ in their last place.
+ * that exp, log and log1p may differ in their last place.
  *
  * Sums of metrics have an order of their own, which depends on nothing but the
  * number of samples: four by a thread, threads by a tree, blocks one by one. */
@@ -13,6 +13,7 @@
 #include "cuda/runtime/scan.cuh"
 
 extern "C" {
+#include "dense/loss_pair.h"
 #include "dense/tally.h"
 }
 
@@ -20,46 +21,41 @@ enum {
   TS_LOSS_THREADS = TS_SCAN_BLOCK,
   TS_LOSS_EACH = TS_SCAN_EACH,
   TS_LOSS_BLOCK = TS_LOSS_THREADS * TS_LOSS_EACH,
-  TS_LOSS_TASKS = 64 /* weights that a launch can have */
+  TS_LOSS_TASKS = 64 /* tasks that a launch can have */
 };
 static_assert(TS_LOSS_BLOCK == 1024, "the host's blocks");
 
-/* ---- binary cross entropy ------------------------------------------------ */
+/* ---- losses -------------------------------------------------------------- */
 
-struct ts_bce_params {
-  ts_bce_args a;
-  bool has_weights; /* of tasks */
-  float task_weight[TS_LOSS_TASKS];
+struct ts_loss_params {
+  ts_loss_args a;
+  bool has_tasks; /* not bce of weight 1 alone */
+  ts_task_loss task[TS_LOSS_TASKS];
 };
 
-static __device__ __forceinline__ double ts_bce_weight(const ts_bce_params &p,
-                                                       int64_t i) {
-  const ts_bce_args &a = p.a;
-  const float own = a.weights ? __ldg(a.weights + i / a.n_tasks) : 1.0f;
-  return p.has_weights ? p.task_weight[i % a.n_tasks] * own : own;
-}
-
 /* One pair; its part of the sum. */
-static __device__ __forceinline__ double ts_bce_pair(const ts_bce_params &p,
+static __device__ __forceinline__ double ts_loss_one(const ts_loss_params &p,
                                                      int64_t i) {
-  const ts_bce_args &a = p.a;
-  const double z = __ldg(a.logits + i), y = __ldg(a.labels + i);
-  const double w = ts_bce_weight(p, i);
-  const double e = exp(-fabs(z));
-  const double q = z >= 0 ? 1.0 / (1.0 + e) : e / (1.0 + e);
-  if (a.grad) a.grad[i] = (float)(w * (q - y) * a.scale);
-  if (a.prediction) a.prediction[i] = (float)q;
-  return w * ((z > 0 ? z : 0) - z * y + log1p(e));
+  const ts_loss_args &a = p.a;
+  const ts_task_loss *task = p.has_tasks ? &p.task[i % a.n_tasks] : NULL;
+  const double y = __ldg(a.labels + i);
+  const float own = a.weights ? __ldg(a.weights + i / a.n_tasks) : 1.0f;
+  const double w = task ? (float)task->weight * own : own;
+  const bool counts = !isnan(y);
+  const ts_loss_pair x = ts_loss_of(task, __ldg(a.logits + i), y);
+  if (a.grad) a.grad[i] = counts ? (float)(w * x.slope * a.scale) : 0.0f;
+  if (a.prediction) a.prediction[i] = (float)x.prediction;
+  return counts ? w * x.loss : 0;
 }
 
 static __global__ void __launch_bounds__(TS_LOSS_THREADS)
-    ts_bce_kernel(const __grid_constant__ ts_bce_params p, double *sums) {
+    ts_loss_kernel(const __grid_constant__ ts_loss_params p, double *sums) {
   __shared__ double part[TS_LOSS_BLOCK];
   const int64_t from = (int64_t)blockIdx.x * TS_LOSS_BLOCK;
   const int64_t left = p.a.batch * p.a.n_tasks - from;
   const int n = left < TS_LOSS_BLOCK ? (int)left : (int)TS_LOSS_BLOCK;
   for (int k = (int)threadIdx.x; k < n; k += TS_LOSS_THREADS)
-    part[k] = ts_bce_pair(p, from + k);
+    part[k] = ts_loss_one(p, from + k);
   __syncthreads();
   if (threadIdx.x) return;
   double sum = 0;
@@ -69,7 +65,7 @@ static __global__ void __launch_bounds__(TS_LOSS_THREADS)
 
 /* *TO = the N sums, one by one; one block. */
 static __global__ void __launch_bounds__(TS_LOSS_THREADS)
-    ts_bce_sum_kernel(double *to, const double *sums, int64_t n) {
+    ts_loss_sum_kernel(double *to, const double *sums, int64_t n) {
   __shared__ double part[TS_LOSS_BLOCK];
   double sum = 0;
   for (int64_t from = 0; from < n; from += TS_LOSS_BLOCK) {
@@ -83,30 +79,30 @@ static __global__ void __launch_bounds__(TS_LOSS_THREADS)
   if (threadIdx.x == 0) *to = sum;
 }
 
-static_assert(sizeof(ts_bce_params) + 8 <= 4096, "too many weights");
+static_assert(sizeof(ts_loss_params) + 8 <= 4096, "too many tasks");
 
-ts_err ts_cuda_bce(const ts_bce_args *a) {
+ts_err ts_cuda_loss(const ts_loss_args *a) {
   ts_err err = TS_OK;
   double *sums = NULL;
-  ts_bce_params p = {};
+  ts_loss_params p = {};
   const int64_t n = a->batch * a->n_tasks;
   const int64_t n_blocks = ts_ceil_div(n, TS_LOSS_BLOCK);
   const size_t bytes = (size_t)n_blocks * sizeof(double);
   p.a = *a;
-  p.a.task_weights = NULL; /* the host's */
-  p.has_weights = a->task_weights != NULL;
-  if (p.has_weights && a->n_tasks > TS_LOSS_TASKS)
+  p.a.tasks = NULL; /* the host's */
+  p.has_tasks = a->tasks != NULL;
+  if (p.has_tasks && a->n_tasks > TS_LOSS_TASKS)
     return ts_fail(TS_ERR_DECK,
                    "model.tasks: the loss of %d tasks with weights; a GPU "
                    "takes %d",
                    a->n_tasks, (int)TS_LOSS_TASKS);
-  for (int32_t k = 0; p.has_weights && k < a->n_tasks; k++)
-    p.task_weight[k] = (float)a->task_weights[k];
+  for (int32_t k = 0; p.has_tasks && k < a->n_tasks; k++)
+    p.task[k] = a->tasks[k];
   TS_TRY(ts_cuda_take(&sums, bytes, TS_TAG_ACTIVATIONS));
   if (n)
-    TS_TRY(TS_CUDA_LAUNCH(ts_bce_kernel, {(unsigned)n_blocks, TS_LOSS_THREADS},
+    TS_TRY(TS_CUDA_LAUNCH(ts_loss_kernel, {(unsigned)n_blocks, TS_LOSS_THREADS},
                           p, sums));
-  TS_TRY(TS_CUDA_LAUNCH(ts_bce_sum_kernel, {1, TS_LOSS_THREADS}, a->loss_sum,
+  TS_TRY(TS_CUDA_LAUNCH(ts_loss_sum_kernel, {1, TS_LOSS_THREADS}, a->loss_sum,
                         sums, n_blocks));
 done:
   ts_cuda_give(sums, bytes, TS_TAG_ACTIVATIONS);
@@ -130,7 +126,8 @@ struct ts_tally_head {
 
 static __device__ __forceinline__ float ts_tally_weight(const ts_tally_args &a,
                                                         int64_t i) {
-  return i >= a.n ? 0.0f : a.weight ? __ldg(a.weight + i) : 1.0f;
+  if (i >= a.n || isnan(__ldg(a.label + i * a.stride))) return 0.0f;
+  return a.weight ? __ldg(a.weight + i) : 1.0f;
 }
 
 static __device__ __forceinline__ ts_metric_sample

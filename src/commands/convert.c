@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "base/tasks.h"
 #include "commands/commands.h"
 #include "io/deck.h"
 #include "io/source.h"
@@ -108,6 +109,13 @@ static ts_err write_data(const ts_args *a, bool synthetic) {
   TS_TRY(parse_split(a, &split));
   TS_TRY(ts_deck_read_all(&c, a->target, a->sets, a->n_sets));
   TS_TRY(ts_deck_spare(c, "--out", a->out));
+  for (int32_t k = 0; k < c->model.n_tasks; k++)
+    if (ts_task_has_where(&c->model.tasks[k]))
+      TS_THROW(
+          TS_ERR_DECK,
+          "model.outputs: \"%s\" has where, which is not written: %s takes "
+          "a deck without it",
+          c->model.tasks[k].name, a->command);
   ts_split_forget(c); /* files are written whole */
   if (synthetic) {
     ts_mem_free(c->data.format);

@@ -87,22 +87,45 @@ typedef struct ts_half_args {
   int64_t rows, n;
 } ts_half_args;
 
-/* Binary cross entropy with logits, (batch, n_tasks) row-major: with the
- * weight w = (float)task_weights[k] * weights[b] of a pair,
- * l = max(z, 0) - z y + log(1 + exp(-|z|)); *loss_sum = sum w l in double,
- * grad = w (sigmoid(z) - y) * scale; prediction = sigmoid(z). */
-typedef struct ts_bce_args {
-  double *loss_sum;           /* (1) device memory */
-  float *grad;                /* (batch, n_tasks) or NULL */
-  float *prediction;          /* (batch, n_tasks) or NULL */
-  const float *logits;        /* (batch, n_tasks) */
-  const float *labels;        /* (batch, n_tasks) */
-  const float *weights;       /* (batch) or NULL: 1 */
-  const double *task_weights; /* (n_tasks) host memory, or NULL: 1 */
-  double scale;               /* 1 / sum of weights over the global batch */
+/* What a task is judged by, z its output, y its label; l and its derivative by
+ * z are in loss_pair.h, from z as f32 on in double.  Prediction in brackets.
+ *   bce          max(z, 0) - z y + log(1 + exp(-|z|))          [sigmoid(z)]
+ *   probability  -y log z - (1 - y) log(1 - z), as torch's BCELoss: logarithms
+ *                from -100 on, the derivative's z (1 - z) from 1e-12 on   [z]
+ *   mse          (z - y)^2                                              [z]
+ *   mae          |z - y|, derivative 0 at 0                             [z]
+ *   huber        d = |z - y|: d <= delta ? d^2 / 2 : delta (d - delta / 2) [z]
+ *   poisson      exp(z) - y z                                      [exp(z)]
+ * Of bce and probability y becomes y (1 - smoothing) + smoothing / 2. */
+typedef enum {
+  TS_LOSS_BCE,
+  TS_LOSS_PROBABILITY,
+  TS_LOSS_MSE,
+  TS_LOSS_MAE,
+  TS_LOSS_HUBER,
+  TS_LOSS_POISSON
+} ts_loss_kind;
+typedef struct ts_task_loss {
+  ts_loss_kind kind;
+  double weight, smoothing, delta;
+} ts_task_loss;
+
+/* The losses of all tasks, (batch, n_tasks) row-major: with the weight w =
+ * (float)tasks[k].weight * weights[b] of a pair, *loss_sum = sum w l in double,
+ * grad = w l' * scale.  A pair whose label is NaN does not count: its gradient
+ * is 0. */
+typedef struct ts_loss_args {
+  double *loss_sum;          /* (1) device memory */
+  float *grad;               /* (batch, n_tasks) or NULL */
+  float *prediction;         /* (batch, n_tasks) or NULL */
+  const float *logits;       /* (batch, n_tasks) */
+  const float *labels;       /* (batch, n_tasks) */
+  const float *weights;      /* (batch) or NULL: 1 */
+  const ts_task_loss *tasks; /* (n_tasks) host memory; NULL: bce, weight 1 */
+  double scale;              /* 1 / sum of weights over the global batch */
   int64_t batch;
   int32_t n_tasks;
-} ts_bce_args;
+} ts_loss_args;
 
 /* *BAD = 1 where some x[i * stride + k], i < rows, k < n, is not finite; else
  * it stays. */
@@ -157,7 +180,7 @@ struct ts_tally_args;        /* dense/tally.h */
   X(join_rows, (const ts_join_args *))                                         \
   X(split_rows, (const ts_join_args *))                                        \
   X(half_rows, (const ts_half_args *))                                         \
-  X(bce, (const ts_bce_args *))                                                \
+  X(loss, (const ts_loss_args *))                                              \
   X(tally, (const struct ts_tally_args *))                                     \
   X(check_finite, (const ts_check_finite_args *))                              \
   X(copies, (const ts_copies_args *))                                          \

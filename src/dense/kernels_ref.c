@@ -14,5 +14,5 @@ static void register_common(ts_kernels *);
 
 void ts_dense_kernels_ref(ts_kernels *k) {
   register_common(k);
-  k->bce = ts_bce_host;
+  k->loss = ts_loss_host;
 }

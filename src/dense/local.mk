@@ -1,5 +1,4 @@
 tessera_sources += \
-  src/dense/bce.c \
   src/dense/cross.c \
   src/dense/cross.h \
   src/dense/cross_body.h \
@@ -35,6 +34,8 @@ tessera_sources += \
   src/dense/linear_narrow.c \
   src/dense/linear_onednn.c \
   src/dense/linear_ref.c \
+  src/dense/loss.c \
+  src/dense/loss_pair.h \
   src/dense/mlp.c \
   src/dense/mlp.h \
   src/dense/onednn_product.c \

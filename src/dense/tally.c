@@ -32,9 +32,9 @@ ts_err ts_tally_host(const ts_tally_args *a) {
   }
   for (int64_t i = 0; i < a->n; i++) {
     const float weight = a->weight ? a->weight[i] : 1.0f;
-    if (weight == 0) continue; /* skipped records */
-    const ts_metric_sample x = {a->prediction[i * a->stride],
-                                a->label[i * a->stride], weight};
+    const float label = a->label[i * a->stride];
+    if (weight == 0 || isnan(label)) continue; /* skipped records */
+    const ts_metric_sample x = {a->prediction[i * a->stride], label, weight};
     ts_metric_sums_add(a->sums, x);
     if (a->limit) ts_metric_push(a->ring, a->place, a->limit, x);
   }

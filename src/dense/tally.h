@@ -22,9 +22,9 @@ typedef struct ts_metric_place {
   int64_t n, next;
 } ts_metric_place;
 
-/* Samples of weight 0 count for nothing; the others go into the sums and, the
- * newest LIMIT of them, into the ring, in their order.  The host adds one by
- * one; devices in a fixed order of their own. */
+/* Samples of weight 0 or label NaN count for nothing; the others go into the
+ * sums and, the newest LIMIT of them, into the ring, in their order.  The host
+ * adds one by one; devices in a fixed order of their own. */
 typedef struct ts_tally_args {
   ts_metric_sums *sums;            /* (1) += */
   ts_metric_place *place;          /* (1) */

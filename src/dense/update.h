@@ -5,4 +5,4 @@
 #include "dense/optim.h"
 #include "kernel_table.h"
 
-ts_err ts_bce_host(const ts_bce_args *);
+ts_err ts_loss_host(const ts_loss_args *);

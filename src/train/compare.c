@@ -98,7 +98,7 @@ static ts_err check_tasks(const ts_side *a, const ts_side *b) {
   for (int32_t k = 0; same && n > 1 && k < n; k++)
     same =
         !strcmp(a->config->model.tasks[k].name, b->config->model.tasks[k].name);
-  if (same) return TS_OK;
+  if (same) return ts_tasks_of_probabilities(a->config, "compare");
   return ts_fail(TS_ERR_USAGE,
                  "%s and %s have different tasks (model.tasks): there is "
                  "nothing to compare",
@@ -204,7 +204,7 @@ done:
 static ts_err differ(const ts_side *a, const ts_side *b, const char *what,
                      const float *x, const float *y) {
   for (int64_t i = 0; i < a->n; i++)
-    if (x[i] != y[i])
+    if (x[i] != y[i] && !(isnan(x[i]) && isnan(y[i])))
       return ts_fail(TS_ERR_DATA,
                      "sample %lld has %s %g with the deck of %s and %g with "
                      "that of %s: compare needs the same ones",

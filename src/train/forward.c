@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/tasks.h"
 #include "io/columns.h"
 #include "io/deck.h"
 #include "io/keys.h"
@@ -262,7 +263,19 @@ done:
   return err;
 }
 
+ts_err ts_tasks_of_probabilities(const ts_config *c, const char *who) {
+  for (int32_t k = 0; k < c->model.n_tasks; k++)
+    if (!ts_task_is_binary(&c->model.tasks[k]))
+      return ts_fail(TS_ERR_USAGE,
+                     "%s is for probabilities: task \"%s\" has loss %s", who,
+                     c->model.tasks[k].name, c->model.tasks[k].loss);
+  return TS_OK;
+}
+
 static ts_err check(const ts_config *c, const ts_forward *o) {
+  if (o->n_bins) TS_DO(ts_tasks_of_probabilities(c, "--calibration"));
+  if (o->importance.repeats)
+    TS_DO(ts_tasks_of_probabilities(c, "--importance"));
   if (o->out) TS_DO(ts_forward_check_out(c, o->out));
   if (o->n_bins && *o->drawing)
     TS_DO(ts_deck_spare(c, "--calibration", o->drawing));

@@ -32,5 +32,8 @@ ts_err ts_forward_checkpoint(const char **path, ts_str *best, const ts_config *,
 /* FILES take data.eval's place; names are of the folder that the program is in.
  * Local. */
 ts_err ts_forward_data(ts_config *, const ts_strings *files);
+/* An error where a task's predictions are no probabilities, which WHO is for.
+ * Local. */
+ts_err ts_tasks_of_probabilities(const ts_config *, const char *who);
 /* OUT is no file to read, and its name's end is one that is known.  Local. */
 ts_err ts_forward_check_out(const ts_config *, const char *out);

@@ -88,9 +88,13 @@ typedef struct ts_metric_bin {
  * the first one's.  The same on all ranks.  Collective. */
 ts_err ts_metrics_calibrate(const ts_metrics *, ts_metric_bin *bins,
                             int32_t n_bins, ts_comm *);
-/* The kind of a word of metrics.report; what the log calls it. */
+/* The kind of a word of metrics.report, and that word; what the log calls it.
+ */
 int ts_metric_find(const char *name);
+const char *ts_metric_word(int kind);
 const char *ts_metric_text(int kind, int *digits);
+/* It is of predictions that are no probabilities, too. */
+bool ts_metric_is_of_numbers(int kind);
 /* Less of it is better. */
 bool ts_metric_is_cost(int kind);
 

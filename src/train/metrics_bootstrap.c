@@ -100,10 +100,11 @@ static ts_err rank_samples(ts_ranked **out, const ts_paired_samples *s,
   TS_DO(ts_auc_order(&order, prediction, s->n));
   for (int64_t k = 0; k < s->n; k++) {
     const uint32_t i = (uint32_t)order[k];
-    const float p = prediction[i], y = s->label[i];
+    const bool counts = !isnan(s->label[i]);
+    const float p = prediction[i], y = counts ? s->label[i] : 0;
     ts_metric_sums one = {0};
     ts_metric_sums_add(&one, (ts_metric_sample){p, y, 1});
-    (*out)[k] = (ts_ranked){one.loss, p, y, s->weight[i], i};
+    (*out)[k] = (ts_ranked){one.loss, p, y, counts ? s->weight[i] : 0, i};
   }
   ts_mem_free(order);
   return TS_OK;

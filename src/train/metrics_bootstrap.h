@@ -26,8 +26,9 @@ typedef struct ts_paired {
 
 /* The same on all ranks. */
 typedef struct ts_paired_samples {
-  const float *prediction[2], *label, *weight; /* (n) each */
-  int64_t n;                                   /* < 2^32 */
+  /* (n) each; a label NaN: the sample does not count. */
+  const float *prediction[2], *label, *weight;
+  int64_t n; /* < 2^32 */
 } ts_paired_samples;
 
 typedef struct ts_bootstrap {

@@ -43,7 +43,7 @@ ts_err ts_groups_add(ts_groups *g, const ts_batch *b, int32_t feature,
   for (int32_t i = 0; i < b->n; i++) {
     const int64_t n = ts_jagged_length(ids, i);
     const float w = b->weights ? b->weights[i] : 1;
-    if (n > 0 && w != 0)
+    if (n > 0 && w != 0 && !isnan(label[i * b->n_tasks]))
       g->sample[g->n++] = (ts_group_sample){.group = ids->ids[at],
                                             .p = prediction[i * b->n_tasks],
                                             .y = label[i * b->n_tasks],

@@ -189,9 +189,17 @@ int ts_metric_find(const char *name) {
   return -1;
 }
 
+const char *ts_metric_word(int kind) {
+  return kinds[kind].name;
+}
+
 const char *ts_metric_text(int kind, int *digits) {
   *digits = kinds[kind].digits;
   return kinds[kind].text;
+}
+
+bool ts_metric_is_of_numbers(int kind) {
+  return kinds[kind].add == add_errors;
 }
 
 bool ts_metric_is_cost(int kind) {

@@ -124,12 +124,14 @@ void ts_report_plan(ts_trainer *t) {
 }
 
 void ts_report_progress(const ts_progress_line *l, const ts_metrics_result *r) {
-  char gone[32], left[32], rate[32];
-  ts_progress("step %8lld/%lld  epoch %.2f  loss %.5f  NE %.4f  AUC %.4f  %s "
-              "samples/s  %s, left %s",
+  char gone[32], left[32], rate[32], figures[64] = "";
+  if (r)
+    snprintf(figures, sizeof figures, "  NE %.4f  AUC %.4f", r->window_ne,
+             r->auc);
+  ts_progress("step %8lld/%lld  epoch %.2f  loss %.5f%s  %s samples/s  %s, "
+              "left %s",
               (long long)l->step, (long long)l->last, l->epoch, l->loss,
-              r->window_ne, r->auc,
-              ts_str_count(rate, (int64_t)l->samples_per_s),
+              figures, ts_str_count(rate, (int64_t)l->samples_per_s),
               ts_str_seconds(gone, l->gone_s), ts_str_seconds(left, l->left_s));
 }
 

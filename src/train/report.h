@@ -25,6 +25,7 @@ typedef struct ts_progress_line {
   double loss, samples_per_s;
   double gone_s, left_s; /* since this start; until the last step */
 } ts_progress_line;
+/* Of the first task; NULL: its predictions are no probabilities. */
 void ts_report_progress(const ts_progress_line *, const ts_metrics_result *);
 /* A look at other data than those trained on: its name, and its event in
  * metrics.jsonl. */

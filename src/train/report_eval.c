@@ -1,24 +1,44 @@
 /* report_eval.c - what an evaluation says: the figures of metrics.report. */
 #include "base/log.h"
 #include "base/str.h"
+#include "base/tasks.h"
 #include "train/report.h"
 
 const ts_look ts_is_evaluation = {"evaluation", "eval"};
 const ts_look ts_is_validation = {"validation", "valid"};
 
-static ts_err say(const ts_look *look, const char *task,
-                  const ts_strings *report, const ts_metrics_result *r) {
+/* Of predictions that are no probabilities. */
+static const char *const of_numbers[] = {"mse", "mae", "r2"};
+enum { N_OF_NUMBERS = 3 };
+
+/* What is told of task K, to KIND: what metrics.report lists; of a task of
+ * numbers those of them that it has, or all that it has. */
+static int told_of(const ts_trainer *t, int32_t k, int *kind) {
+  const ts_strings *report = &t->config->metrics.report;
+  const bool numbers = !ts_task_is_binary(&t->config->model.tasks[k]);
+  int n = 0;
+  for (int32_t i = 0; i < report->n; i++) {
+    const int one = ts_metric_find(report->item[i]);
+    if (!numbers || ts_metric_is_of_numbers(one)) kind[n++] = one;
+  }
+  if (!numbers || n) return n;
+  for (int i = 0; i < N_OF_NUMBERS; i++)
+    kind[n++] = ts_metric_find(of_numbers[i]);
+  return n;
+}
+
+static ts_err say(const ts_look *look, const char *task, const int *kind,
+                  int n_kinds, const ts_metrics_result *r) {
   ts_err err = TS_OK;
   ts_str line = {0};
   char n[32];
   TS_TRY(ts_str_append(&line, "%s%s%s: %s samples", look->name,
                        task ? " of " : "", task ? task : "",
                        ts_str_count(n, (int64_t)r->n_samples)));
-  for (int32_t i = 0; i < report->n; i++) {
-    const int kind = ts_metric_find(report->item[i]);
+  for (int i = 0; i < n_kinds; i++) {
     int digits;
-    const char *text = ts_metric_text(kind, &digits);
-    TS_TRY(ts_str_append(&line, "  %s %.*f", text, digits, r->value[kind]));
+    const char *text = ts_metric_text(kind[i], &digits);
+    TS_TRY(ts_str_append(&line, "  %s %.*f", text, digits, r->value[kind[i]]));
   }
   ts_progress("%s", line.text);
 done:
@@ -52,23 +72,25 @@ static ts_err say_bins(const char *task, int64_t step,
 
 ts_err ts_report_eval(const ts_trainer *t, const ts_look *look, int32_t k,
                       const ts_metrics_result *r, ts_metrics_log *log) {
-  const ts_strings *report = &t->config->metrics.report;
-  const char *names[report->n + 1];
-  double values[report->n + 1];
+  const int32_t most = t->config->metrics.report.n + N_OF_NUMBERS;
+  int kind[most];
+  const char *names[most + 1];
+  double values[most + 1];
   const char *task = t->n_tasks > 1 ? t->config->model.tasks[k].name : NULL;
+  const int n = told_of(t, k, kind);
   bool bins = false;
-  for (int32_t i = 0; i < report->n; i++) {
-    names[i] = report->item[i];
-    values[i] = r->value[ts_metric_find(names[i])];
-    bins |= ts_metric_find(names[i]) == ts_metric_find("ece");
+  for (int i = 0; i < n; i++) {
+    names[i] = ts_metric_word(kind[i]);
+    values[i] = r->value[kind[i]];
+    bins |= kind[i] == ts_metric_find("ece");
   }
-  names[report->n] = "samples";
-  values[report->n] = r->n_samples;
-  TS_DO(say(look, task, report, r));
+  names[n] = "samples";
+  values[n] = r->n_samples;
+  TS_DO(say(look, task, kind, n, r));
   TS_DO(ts_metrics_log_line(log, &(ts_metrics_line){.step = t->step,
                                                     .event = look->event,
                                                     .task = task,
-                                                    .n = report->n + 1,
+                                                    .n = n + 1,
                                                     .names = names,
                                                     .values = values}));
   return bins ? say_bins(task, t->step, r, log) : TS_OK;

@@ -9,6 +9,7 @@
 #include "base/fault.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/tasks.h"
 #include "runtime/trace.h"
 #include "train/planning.h"
 #include "train/report.h"
@@ -72,12 +73,13 @@ static ts_err log_step(ts_run *r) {
                                  .samples_per_s = rate,
                                  .gone_s = now - r->t0,
                                  .left_s = left};
-  ts_report_progress(&line, &m);
+  const bool binary = ts_task_is_binary(&r->config->model.tasks[0]);
+  ts_report_progress(&line, binary ? &m : NULL);
   const double v[] = {loss,
                       (double)r->state.n_samples,
-                      m.ne,
-                      m.window_ne,
-                      r->config->metrics.window > 0 ? m.auc : NAN,
+                      binary ? m.ne : NAN,
+                      binary ? m.window_ne : NAN,
+                      binary && r->config->metrics.window > 0 ? m.auc : NAN,
                       ts_parallel_rate(t->dense, t->step),
                       (double)r->state.loader.epoch,
                       rate,

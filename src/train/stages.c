@@ -41,17 +41,17 @@ typedef struct ts_loss_arg {
 static ts_err loss_task(void *p, ts_lane *lane) {
   (void)lane;
   const ts_loss_arg *a = p;
-  ts_bce_args bce = {.loss_sum = a->t->loss_sum,
-                     .grad = a->with_grad ? a->t->dlogits : NULL,
-                     .prediction = a->t->predictions,
-                     .logits = a->logits,
-                     .labels = a->labels,
-                     .weights = a->weights,
-                     .task_weights = a->t->task_weights,
-                     .scale = a->scale,
-                     .batch = a->n,
-                     .n_tasks = a->t->n_tasks};
-  return a->t->kernels.bce(&bce);
+  ts_loss_args loss = {.loss_sum = a->t->loss_sum,
+                       .grad = a->with_grad ? a->t->dlogits : NULL,
+                       .prediction = a->t->predictions,
+                       .logits = a->logits,
+                       .labels = a->labels,
+                       .weights = a->weights,
+                       .tasks = a->t->tasks,
+                       .scale = a->scale,
+                       .batch = a->n,
+                       .n_tasks = a->t->n_tasks};
+  return a->t->kernels.loss(&loss);
 }
 
 ts_err ts_stage_forward(ts_trainer *t, ts_inflight *c, bool with_grad,

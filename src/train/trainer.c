@@ -209,6 +209,20 @@ static ts_err build_metrics(ts_trainer *t) {
   return TS_OK;
 }
 
+static ts_task_loss loss_of(const ts_task_config *x) {
+  static const char *const names[] = {[TS_LOSS_MSE] = "mse",
+                                      [TS_LOSS_MAE] = "mae",
+                                      [TS_LOSS_HUBER] = "huber",
+                                      [TS_LOSS_POISSON] = "poisson"};
+  ts_task_loss l = {
+      .weight = x->weight, .smoothing = x->smoothing, .delta = x->delta};
+  for (int k = TS_LOSS_MSE; x->loss && k <= TS_LOSS_POISSON; k++)
+    if (!strcmp(x->loss, names[k])) l.kind = (ts_loss_kind)k;
+  if (l.kind == TS_LOSS_BCE && x->from && !strcmp(x->from, "probability"))
+    l.kind = TS_LOSS_PROBABILITY;
+  return l;
+}
+
 static ts_err build_batch(ts_trainer *t) {
   const int64_t n = (int64_t)t->batch_max * t->n_tasks;
   const ts_tag tag = TS_TAG_ACTIVATIONS;
@@ -217,11 +231,11 @@ static ts_err build_batch(ts_trainer *t) {
   TS_DO(ts_arrays_take(all, t->device, &t->predictions, n, 4, tag));
   TS_DO(ts_arrays_take(all, t->device, &t->loss_sum, 1, sizeof(double), tag));
   TS_DO(ts_arrays_take(all, t->device, &t->bad_gradient, 1, 4, tag));
-  if (t->n_tasks > 1 || t->config->model.tasks[0].weight != 1.0)
-    TS_DO(ts_mem_array(&t->task_weights, t->n_tasks, sizeof(double),
-                       TS_TAG_MISC));
-  for (int32_t k = 0; t->task_weights && k < t->n_tasks; k++)
-    t->task_weights[k] = t->config->model.tasks[k].weight;
+  const ts_task_config *tasks = t->config->model.tasks;
+  if (t->n_tasks > 1 || tasks->loss || tasks->weight != 1.0)
+    TS_DO(ts_mem_many(t->tasks, t->n_tasks, MISC));
+  for (int32_t k = 0; t->tasks && k < t->n_tasks; k++)
+    t->tasks[k] = loss_of(&tasks[k]);
   if (ts_device_is_discrete(t->device)) TS_DO(ts_late_create(&t->late, t));
   return build_metrics(t);
 }
@@ -290,7 +304,7 @@ void ts_trainer_destroy(ts_trainer *t) {
   ts_mem_free(t->metrics);
   ts_late_destroy(t->late);
   ts_arrays_reset(&t->arrays);
-  ts_mem_free(t->task_weights);
+  ts_mem_free(t->tasks);
   ts_parallel_destroy(t->dense);
   ts_mem_free(t->params.item);
   if (t->model) t->model->ops->destroy(t->model);

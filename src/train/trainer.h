@@ -105,7 +105,7 @@ typedef struct ts_trainer {
   float *dlogits, *predictions; /* (batch_max, n_tasks) device memory */
   double *loss_sum;      /* (1) device memory: local sum of weight * loss */
   int32_t *bad_gradient; /* (1) device memory: some table's was not finite */
-  double *task_weights;  /* (n_tasks), NULL: all 1 */
+  ts_task_loss *tasks;   /* (n_tasks), NULL: all bce of weight 1 */
   struct ts_late *late;  /* a discrete device's; NULL: the host */
 } ts_trainer;
 

@@ -89,10 +89,65 @@ TS_TEST(labels) {
   refuses(csv, KIND("binary"), TABLE(1, "u"), 0, 3, "neither 0 nor 1");
   refuses("y,u\n1.5,a\n", KIND("soft"), TABLE(1, "u"), 0, 3,
           "a.csv:2: column \"y\": the label is no number from 0 to 1: \"1.5\"");
-  refuses(csv, KIND("count"), TABLE(1, "u"), 0, 2, "label = \"count\" needs");
-  refuses(csv, KIND("real"), TABLE(1, "u"), 0, 2, "label = \"real\" needs");
+  refuses(csv, KIND("count"), TABLE(1, "u"), 0, 2, "label = \"count\" is not");
+  refuses(csv, KIND("real"), TABLE(1, "u"), 0, 2, "label = \"real\" is not");
   refuses(csv, KIND("soft") ", { name = \"z\"; kind = \"label\"; }",
           TABLE(1, "u"), 0, 2, "2 labels for 1 tasks");
+}
+
+/* The labels of a batch, sample by sample. */
+static const char *all_labels(void) {
+  const ts_batch *x = ts_batch_store_batch(b);
+  char text[64];
+  said.n_bytes = 0;
+  for (int32_t i = 0; i < x->n * x->n_tasks; i++) {
+    const char *before = i % x->n_tasks ? " " : i ? "; " : "";
+    snprintf(text, sizeof text, "%s%g", before, (double)x->labels[i]);
+    say(text);
+  }
+  return said.text;
+}
+
+/* Outputs name their labels, and what says which of them count: of a sample
+ * that doesn't, the label is not looked at. */
+TS_TEST(outputs) {
+#define OUTPUTS                                                                \
+  "model.outputs=({name=\"click\";}, {name=\"buy\"; where=\"click\";}, "       \
+  "{name=\"stars\"; loss=\"mse\";}, {name=\"again\"; label=\"n\"; "            \
+  "loss=\"poisson\";}, {name=\"other\"; label=\"n\"; loss=\"mae\"; "           \
+  "where=\"w\";})"
+  const char *csv = "u,click,buy,stars,n,w\na,1,1,-4.5,3,1\n"
+                    "a,0,,2,0,0\na,1,0,1e3,7,1\n";
+  const char *listed =
+      "{ name = \"click\"; kind = \"label\"; }, { name = \"buy\"; kind = "
+      "\"label\"; }, { name = \"stars\"; kind = \"label\"; label = \"real\"; "
+      "}, { name = \"n\"; kind = \"label\"; label = \"count\"; }, { name = "
+      "\"w\"; kind = \"label\"; }";
+  one_set = OUTPUTS;
+  for (int i = 0; i < 2; i++) {
+    write_file("a.csv", csv);
+    ck_assert_ok(take_deck(CSV, i ? listed : "", TABLE(1, "u"), 0));
+    ck_assert_ok(open_it(TS_SPLIT_TRAIN));
+    ck_assert_ok(read_all());
+    ck_assert_str_eq(all_labels(), "1 1 -4.5 3 3; 0 nan 2 0 nan; 1 0 1000 7 7");
+    close_it();
+  }
+  refuses("u,click,buy,stars,n,w\na,1,2,1,1,1\n", "", TABLE(1, "u"), 0, 3,
+          "column \"buy\": the label is neither 0 nor 1: \"2\"");
+  refuses("u,click,buy,stars,n,w\na,1,1,1,1,2\n", "", TABLE(1, "u"), 0, 3,
+          "column \"w\": which samples count is neither 0 nor 1: \"2\"");
+  refuses("u,click,buy,stars,n,w\na,1,1,x,1,1\n", "", TABLE(1, "u"), 0, 3,
+          "column \"stars\": the label is no number: \"x\"");
+  refuses("u,click,buy,stars,n,w\na,1,1,1,1.5,1\n", "", TABLE(1, "u"), 0, 3,
+          "column \"n\": the label is no count: 0, 1, 2 and so on: \"1.5\"");
+  refuses("u,click,buy,stars,n\na,1,1,1,1\n", "", TABLE(1, "u"), 0, 3,
+          "no column \"w\"");
+  refuses(csv, "{ name = \"click\"; kind = \"label\"; }", TABLE(1, "u"), 0, 2,
+          "no column of kind \"label\" for task \"buy\"");
+  one_set = "model.outputs=({name=\"y\"; loss=\"mse\";})";
+  refuses("u,y\na,1\n", KIND("binary"), TABLE(1, "u"), 0, 2,
+          "mse, mae and huber \"real\"");
+  one_set = NULL;
 }
 
 /* Hashes differ by the seed, and 0 is what they were without one. */

@@ -202,6 +202,14 @@ TS_TEST(deck_in_force) {
       {"model.tasks=({name=\"x\"; weight=0.3;}, {name=\"y\";})",
        "tasks = (\n  {\n    name = \"x\";\n    weight = 0.3;\n  },\n  {\n"
        "    name = \"y\";\n    weight = 1.0;\n  }\n);\n};\n"},
+      {"model.outputs=({name=\"x\"; label=\"y\"; loss=\"huber\"; weight=2;"
+       " where=\"w\"; delta=0.3;}, {})",
+       ");\n};\noptimizer = {\n"},
+      {"model.outputs=({name=\"x\"; smoothing=0.3; from=\"probability\";})",
+       "outputs = (\n  {\n    name = \"x\";\n    label = \"\";\n    in = "
+       "\"\";\n    loss = \"bce\";\n    from = \"probability\";\n    weight "
+       "= 1.0;\n    where = \"\";\n    smoothing = 0.3;\n    delta = 1.0;\n  "
+       "}\n);\n};\noptimizer"},
       {"run.name=\"a\\\"b\\\\c\\n};\\n\\x01\"",
        "  name = \"a\\\"b\\\\c\\x0a};\\x0a\\x01\";\n"},
       {"data.csv.label_threshold=-4", "    label_threshold = -4.0;\n"},

@@ -1,6 +1,7 @@
-/* loss.c - the contract of bce and tally: sums within 1e-12 of the oracle's,
+/* loss.c - the contract of loss and tally: sums within 1e-12 of the oracle's,
  * gradients and predictions within one place of f32, the window bit for bit;
- * a second run gives the same bits.  The oracle against plain formulas.
+ * a second run gives the same bits.  The oracle against plain formulas and
+ * finite differences.
  * ranks: 1  fake: 1  emulated: 1  isa: none
  * seconds: 300 */
 #include "base/mem.h"
@@ -16,22 +17,33 @@ static float unit(void) {
 
 /* ---- loss ---------------------------------------------------------------- */
 
-static const double task_weights[8] = {1.0, 0.3, 2.5, 0.0, 0.7, 1.1, 1.3, 0.1};
+static const ts_task_loss plain[3] = {
+    {.weight = 1.0}, {.weight = 0.3}, {.weight = 2.5}};
+static const ts_task_loss kinds[9] = {
+    {.kind = TS_LOSS_MSE, .weight = 0.7},
+    {.kind = TS_LOSS_BCE, .weight = 1.1, .smoothing = 0.1},
+    {.kind = TS_LOSS_PROBABILITY, .weight = 1.3},
+    {.kind = TS_LOSS_MAE, .weight = 1},
+    {.kind = TS_LOSS_HUBER, .weight = 0.1, .delta = 0.75},
+    {.kind = TS_LOSS_POISSON, .weight = 2.5},
+    {.kind = TS_LOSS_PROBABILITY, .weight = 1, .smoothing = 0.3},
+    {.kind = TS_LOSS_BCE, .weight = 0},
+    {.kind = TS_LOSS_HUBER, .weight = 1, .delta = 2}};
 
 /* The same twice: a second run must give the first one's bits. */
-typedef struct bce_case {
-  ts_bce_args a, again;
+typedef struct loss_case {
+  ts_loss_args a, again;
   int64_t n;
   bool nan;
-} bce_case;
+} loss_case;
 
-static ts_err run_bce(const ts_kernels *k, const void *arg) {
-  const bce_case *c = arg;
+static ts_err run_loss(const ts_kernels *k, const void *arg) {
+  const loss_case *c = arg;
   ts_err err = TS_OK;
   for (int i = 0; i < 2 && err == TS_OK; i++) {
-    ts_bce_args a = i ? c->again : c->a;
+    ts_loss_args a = i ? c->again : c->a;
     kt_at_all(&a, sizeof a);
-    err = k->bce(&a);
+    err = k->loss(&a);
   }
   return err;
 }
@@ -56,7 +68,7 @@ static void fill(float *logits, float *labels, float *weights, int64_t n,
     weights[i] = kt_bits() % 5 ? unit() * 3 : 0.0f;
 }
 
-static void make(bce_case *c, int64_t batch, int32_t n_tasks, int how,
+static void make(loss_case *c, int64_t batch, int32_t n_tasks, int how,
                  bool special) {
   const int64_t n = batch * n_tasks;
   kt_begin();
@@ -65,16 +77,16 @@ static void make(bce_case *c, int64_t batch, int32_t n_tasks, int how,
   fill(logits, labels, weights, batch, n_tasks, special);
   c->n = n;
   c->nan = false;
-  c->a = (ts_bce_args){.loss_sum = own(1, 8),
-                       .grad = how != 5 ? own(n, 4) : NULL,
-                       .prediction = how != 3 ? own(n, 4) : NULL,
-                       .logits = logits,
-                       .labels = labels,
-                       .weights = how & 2 ? weights : NULL,
-                       .task_weights = how & 4 ? task_weights : NULL,
-                       .scale = 1.0 / 777,
-                       .batch = batch,
-                       .n_tasks = n_tasks};
+  c->a = (ts_loss_args){.loss_sum = own(1, 8),
+                        .grad = how != 5 ? own(n, 4) : NULL,
+                        .prediction = how != 3 ? own(n, 4) : NULL,
+                        .logits = logits,
+                        .labels = labels,
+                        .weights = how & 2 ? weights : NULL,
+                        .tasks = how & 4 ? plain : NULL,
+                        .scale = 1.0 / 777,
+                        .batch = batch,
+                        .n_tasks = n_tasks};
   c->again = c->a;
   c->again.loss_sum = own(1, 8);
   if (c->a.grad) c->again.grad = own(n, 4);
@@ -95,8 +107,8 @@ static void near_to(const float *p, const float *again, int64_t n) {
   for (int64_t i = 0; i < n; i++) ck_assert_double_le(far(want[i], got[i]), 1);
 }
 
-static void look_bce(const void *arg) {
-  const bce_case *c = arg;
+static void look_loss(const void *arg) {
+  const loss_case *c = arg;
   const double got = *(double *)kt_got(c->a.loss_sum);
   const double want = *(double *)kt_ref(c->a.loss_sum);
   ck_assert_mem_eq(&got, kt_got(c->again.loss_sum), 8);
@@ -106,18 +118,18 @@ static void look_bce(const void *arg) {
   near_to(c->a.prediction, c->again.prediction, c->n);
 }
 
-static void check(const bce_case *c) {
-  kt_look(look_bce);
-  kt_check(run_bce, c);
+static void check(const loss_case *c) {
+  kt_look(look_loss);
+  kt_check(run_loss, c);
 }
 
-KT_CONTRACT("bce tally")
+KT_CONTRACT("loss tally")
 
 TS_TESTS(bce, 0, 2) {
   static const int64_t sizes[] = {0, 1, 5, 1023, 1024, 1025, 3000};
   for (int s = 0; s < TEST_COUNT(sizes); s++)
     for (int k = 0; k < 8; k++) {
-      bce_case c;
+      loss_case c;
       make(&c, sizes[s], k % 2 ? 3 : 1, k, _i);
       check(&c);
     }
@@ -125,13 +137,13 @@ TS_TESTS(bce, 0, 2) {
 
 /* More blocks than one round of the last sum has. */
 TS_TEST(bce_many) {
-  bce_case c;
+  loss_case c;
   make(&c, MOST, 1, 3, false);
   check(&c);
 }
 
 TS_TEST(bce_nan) {
-  bce_case c;
+  loss_case c;
   make(&c, 2000, 1, 0, false);
   c.nan = true;
   ((float *)(uintptr_t)c.a.logits)[1500] = NAN;
@@ -140,17 +152,17 @@ TS_TEST(bce_nan) {
 
 /* The host takes any number of tasks, others so many as go by value. */
 TS_TEST(bce_tasks) {
-  static double many[65];
-  bce_case c = {.a = {.batch = 1, .n_tasks = 65, .task_weights = many}};
+  static ts_task_loss many[65];
+  loss_case c = {.a = {.batch = 1, .n_tasks = 65, .tasks = many}};
   if (!strcmp(ts_test_backend(), "host") || !strcmp(ts_test_backend(), "fake"))
     return;
-  kt_refused(run_bce, &c, TS_ERR_DECK, "65 tasks");
+  kt_refused(run_loss, &c, TS_ERR_DECK, "65 tasks");
 }
 
 /* Samples of 1 task and of 3, which do not end with the kernel's blocks. */
 TS_TESTS(bce_against_formula, 0, 2) {
   const int n_tasks = _i ? 3 : 1;
-  bce_case c;
+  loss_case c;
   double want = 0;
   make(&c, 3000 / n_tasks, n_tasks, _i ? 6 : 2, false);
   float *z = (float *)(uintptr_t)c.a.logits;
@@ -158,7 +170,7 @@ TS_TESTS(bce_against_formula, 0, 2) {
   check(&c);
   const float *grad = kt_ref(c.a.grad), *p = kt_ref(c.a.prediction);
   for (int i = 0; i < 3000; i++) {
-    const float of_task = (float)(_i ? task_weights[i % n_tasks] : 1);
+    const float of_task = (float)(_i ? plain[i % n_tasks].weight : 1);
     const double w = (double)(of_task * c.a.weights[i / n_tasks]);
     const double y = (double)c.a.labels[i], x = (double)z[i];
     const double q = 1 / (1 + exp(-x));
@@ -169,19 +181,153 @@ TS_TESTS(bce_against_formula, 0, 2) {
   ck_assert_double_eq_tol(*(double *)kt_ref(c.a.loss_sum), want, 1e-9 * want);
 }
 
+/* ---- all kinds ----------------------------------------------------------- */
+
+enum { KINDS = sizeof kinds / sizeof *kinds };
+
+/* Outputs that each kind takes; some labels don't count. */
+static void make_kinds(loss_case *c, int64_t batch, bool weighted) {
+  make(c, batch, KINDS, weighted ? 2 : 0, false);
+  float *z = (float *)(uintptr_t)c->a.logits;
+  float *y = (float *)(uintptr_t)c->a.labels;
+  c->a.tasks = c->again.tasks = kinds;
+  for (int64_t i = 0; i < c->n; i++) {
+    const ts_loss_kind kind = kinds[i % KINDS].kind;
+    if (kind == TS_LOSS_PROBABILITY)
+      z[i] = kt_bits() % 20 ? unit() : (float)(kt_bits() % 2);
+    if (kind == TS_LOSS_POISSON) y[i] = (float)(kt_bits() % 9);
+    if (kind >= TS_LOSS_MSE && kind <= TS_LOSS_HUBER) y[i] = 6 * unit() - 3;
+    if (kt_bits() % 30 == 0) z[i] = y[i];
+    if (kt_bits() % 6 == 0) y[i] = NAN;
+  }
+}
+
+/* Each kind from its formula alone, in another form than the kernel's. */
+static double formula(const ts_task_loss *t, double z, double y) {
+  const double d = fabs(z - y), s = t->smoothing;
+  if (t->kind <= TS_LOSS_PROBABILITY) y = (1 - s) * y + s / 2;
+  switch (t->kind) {
+  case TS_LOSS_BCE:
+    return y * log1p(exp(-z)) + (1 - y) * log1p(exp(z));
+  case TS_LOSS_PROBABILITY:
+    return y * fmin(-log(z), 100) + (1 - y) * fmin(-log1p(-z), 100);
+  case TS_LOSS_MSE:
+    return d * d;
+  case TS_LOSS_MAE:
+    return d;
+  case TS_LOSS_HUBER:
+    return d <= t->delta ? d * d / 2 : t->delta * d - t->delta * t->delta / 2;
+  case TS_LOSS_POISSON:
+    return exp(z) - y * z;
+  }
+  return NAN;
+}
+
+static double told(const ts_task_loss *t, double z) {
+  return t->kind == TS_LOSS_BCE       ? 1 / (1 + exp(-z))
+         : t->kind == TS_LOSS_POISSON ? exp(z)
+                                      : z;
+}
+
+/* Where the derivative is that of the formula: not at a corner, not where
+ * logarithms have an end. */
+static bool is_smooth(const ts_task_loss *t, double z, double y) {
+  const double d = fabs(z - y);
+  if (t->kind == TS_LOSS_PROBABILITY) return z > 1e-4 && z < 1 - 1e-4;
+  if (t->kind == TS_LOSS_MAE) return d > 1e-4;
+  return t->kind != TS_LOSS_HUBER || fabs(d - t->delta) > 1e-4;
+}
+
+TS_TESTS(loss_kinds, 0, 2) {
+  const int64_t batch = 500;
+  loss_case c;
+  double want = 0;
+  int n_smooth = 0, n_void = 0;
+  make_kinds(&c, batch, _i);
+  check(&c);
+  const float *grad = kt_ref(c.a.grad), *p = kt_ref(c.a.prediction);
+  for (int64_t i = 0; i < c.n; i++) {
+    const ts_task_loss *t = &kinds[i % KINDS];
+    const double z = (double)c.a.logits[i], y = (double)c.a.labels[i];
+    const double w =
+        (double)((float)t->weight * (_i ? c.a.weights[i / KINDS] : 1.0f));
+    const double h = 1e-6;
+    ck_assert_double_eq_tol((double)p[i], told(t, z),
+                            2e-7 * (1 + fabs(told(t, z))));
+    if (isnan(y)) {
+      ck_assert_float_eq(grad[i], 0);
+      n_void++;
+      continue;
+    }
+    want += w * formula(t, z, y);
+    if (!is_smooth(t, z, y)) continue;
+    const double slope = (formula(t, z + h, y) - formula(t, z - h, y)) / 2 / h;
+    ck_assert_double_eq_tol((double)grad[i] * 777, w * slope,
+                            1e-5 * w * (1 + fabs(slope)) + 1e-15);
+    n_smooth++;
+  }
+  ck_assert_int_gt(n_smooth, (int)c.n / 2);
+  ck_assert_int_gt(n_void, (int)c.n / 10);
+  ck_assert_double_eq_tol(*(double *)kt_ref(c.a.loss_sum), want, 1e-9 * want);
+}
+
+/* At corners and ends the derivative is torch's. */
+TS_TEST(loss_corners) {
+  static const ts_task_loss task[4] = {
+      {.kind = TS_LOSS_MAE, .weight = 1},
+      {.kind = TS_LOSS_HUBER, .weight = 1, .delta = 0.5},
+      {.kind = TS_LOSS_PROBABILITY, .weight = 1},
+      {.kind = TS_LOSS_PROBABILITY, .weight = 1}};
+  const float z[4] = {3, 1.5f, 0, 1}, y[4] = {3, 1, 1, 0};
+  float grad[4];
+  double sum;
+  const ts_loss_args a = {.loss_sum = &sum,
+                          .grad = grad,
+                          .logits = z,
+                          .labels = y,
+                          .tasks = task,
+                          .scale = 1,
+                          .batch = 1,
+                          .n_tasks = 4};
+  ck_assert_ok(ts_loss_host(&a));
+  ck_assert_double_eq_tol(sum, 0.125 + 200, 1e-12);
+  ck_assert_float_eq(grad[0], 0);
+  ck_assert_float_eq(grad[1], 0.5f);
+  ck_assert_float_eq(grad[2], -1e12f);
+  ck_assert_float_eq(grad[3], 1e12f);
+}
+
+/* Weights of 1 say nothing: the bits are those of no tasks at all. */
+TS_TEST(loss_plain_bits) {
+  static const ts_task_loss ones[3] = {
+      {.weight = 1}, {.weight = 1}, {.weight = 1}};
+  loss_case c, d;
+  make(&c, 700, 3, 2, true);
+  d = c;
+  d.a.tasks = ones;
+  ck_assert_ok(ts_loss_host(&c.a));
+  d.a.loss_sum = d.again.loss_sum;
+  d.a.grad = d.again.grad;
+  d.a.prediction = d.again.prediction;
+  ck_assert_ok(ts_loss_host(&d.a));
+  ck_assert_mem_eq(c.a.loss_sum, d.a.loss_sum, 8);
+  ck_assert_mem_eq(c.a.grad, d.a.grad, (size_t)c.n * 4);
+  ck_assert_mem_eq(c.a.prediction, d.a.prediction, (size_t)c.n * 4);
+}
+
 /* More blocks than have a place on the stack: n ln 2 where all logits are 0. */
 TS_TEST(loss_of_a_large_batch) {
   enum { LARGE = 1024 * 513 + 7 };
   double sum = 0;
   float *zeros = NULL;
   ck_assert_ok(ts_mem_array(&zeros, LARGE, 4, TS_TAG_MISC));
-  const ts_bce_args a = {.loss_sum = &sum,
-                         .logits = zeros,
-                         .labels = zeros,
-                         .batch = LARGE,
-                         .n_tasks = 1};
+  const ts_loss_args a = {.loss_sum = &sum,
+                          .logits = zeros,
+                          .labels = zeros,
+                          .batch = LARGE,
+                          .n_tasks = 1};
   const int64_t held = ts_mem_total(TS_SPACE_HOST).now_bytes;
-  ck_assert_ok(ts_bce_host(&a));
+  ck_assert_ok(ts_loss_host(&a));
   ck_assert_double_le(fabs(sum - LARGE * log(2)), 1e-12 * LARGE);
   ck_assert_int_eq(ts_mem_total(TS_SPACE_HOST).now_bytes, held);
   ts_mem_free(zeros);
@@ -233,7 +379,7 @@ static void add_tally(tally_case *c, int64_t limit, int64_t n, int32_t stride,
   float *w = kt_array(n, 4, 0);
   for (int64_t i = 0; i < m; i++) {
     p[i] = kt_bits() % 50 ? unit() : (float)(kt_bits() % 2);
-    y[i] = (float)(kt_bits() % 2);
+    y[i] = !weighted || kt_bits() % 9 ? (float)(kt_bits() % 2) : NAN;
   }
   for (int64_t i = 0; i < n; i++) w[i] = kt_bits() % 5 ? unit() * 3 : 0.0f;
   c->a[c->n++] = (ts_tally_args){.limit = limit,

@@ -160,13 +160,13 @@ static double fetch_step(ts_probe *p) {
 
 typedef struct ts_loss_task {
   const ts_kernels *kernels;
-  ts_bce_args args;
+  ts_loss_args args;
 } ts_loss_task;
 
 static ts_err loss_task(void *arg, ts_lane *lane) {
   const ts_loss_task *t = arg;
   (void)lane;
-  return t->kernels->bce(&t->args);
+  return t->kernels->loss(&t->args);
 }
 
 double step(ts_probe *p, int32_t batch, const ts_layer_hooks *hooks) {
@@ -175,8 +175,8 @@ double step(ts_probe *p, int32_t batch, const ts_layer_hooks *hooks) {
   const ts_emb_views v = {(const float *const *)p->data, p->grads, p->stride,
                           MF};
   float *logits;
-  double weights[MT];
-  for (int k = 0; k < n; k++) weights[k] = p->deck.tasks[k].weight;
+  ts_task_loss tasks[MT] = {0};
+  for (int k = 0; k < n; k++) tasks[k].weight = p->deck.tasks[k].weight;
   ck_assert_ok(ops->dense_forward(p->model, p->inputs, batch, hooks, p->lane));
   ck_assert_ok(ops->over_forward(p->model, &logits, &v, batch, hooks, p->lane));
   const ts_loss_task t = {&p->k,
@@ -184,7 +184,7 @@ double step(ts_probe *p, int32_t batch, const ts_layer_hooks *hooks) {
                            .grad = p->dlogits,
                            .logits = logits,
                            .labels = p->labels,
-                           .task_weights = weights,
+                           .tasks = tasks,
                            .scale = 1.0 / MB,
                            .batch = batch,
                            .n_tasks = n}};

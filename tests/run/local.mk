@@ -32,6 +32,7 @@ dist_check_SCRIPTS += tests/run/async.sh \
   tests/run/model_mistakes.sh \
   tests/run/nan.sh \
   tests/run/one_message.sh \
+  tests/run/outputs.sh \
   tests/run/parity.sh \
   tests/run/pipelines.sh \
   tests/run/plot.sh \
@@ -61,6 +62,8 @@ dist_check_SCRIPTS += tests/run/async.sh \
   tests/run/watchdog.sh \
   tests/run/weights.sh
 EXTRA_DIST += tests/run/golden_losses.txt tests/run/parity.py \
+  tests/run/watchdog.sh
+EXTRA_DIST += tests/run/golden_losses.txt tests/run/outputs.py tests/run/parity.py \
   tests/run/headers.py tests/run/machine_code.py tests/kernels/machine_code.txt
 
 # Jobs under a Slurm that the script starts: minutes of waiting for its clock,

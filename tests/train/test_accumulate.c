@@ -28,12 +28,12 @@ static void set_plain(pr_sets *s) {
 }
 
 /* A loss that is no number: in micro-batch NAN_AT of the run, from 0. */
-static ts_err (*real_bce)(const ts_bce_args *);
-static int nan_at, infinite_at = -1, n_bce;
-static ts_err bce(const ts_bce_args *a) {
-  const ts_err err = real_bce(a);
-  if (a->grad && a->batch && n_bce == infinite_at) a->grad[0] = INFINITY;
-  if (a->grad && n_bce++ == nan_at) *a->loss_sum = NAN;
+static ts_err (*real_loss)(const ts_loss_args *);
+static int nan_at, infinite_at = -1, n_losses;
+static ts_err loss(const ts_loss_args *a) {
+  const ts_err err = real_loss(a);
+  if (a->grad && a->batch && n_losses == infinite_at) a->grad[0] = INFINITY;
+  if (a->grad && n_losses++ == nan_at) *a->loss_sum = NAN;
   return err;
 }
 
@@ -41,10 +41,10 @@ static void train(pr_result *out, const pr_sets *s, int nan) {
   pr_run r;
   memset(out, 0, sizeof *out);
   nan_at = nan;
-  n_bce = 0;
+  n_losses = 0;
   pr_start(&r, NULL, s);
-  real_bce = r.t->kernels.bce;
-  r.t->kernels.bce = bce;
+  real_loss = r.t->kernels.loss;
+  r.t->kernels.loss = loss;
   pr_steps(&r, out);
   out->state = pr_state(&r);
   pr_stop(&r);
@@ -130,9 +130,9 @@ TS_TEST(left_out_gradient) {
   set_plain(&s);
   pr_set(&s, "run.accumulate=2");
   pr_start(&r, NULL, &s);
-  real_bce = r.t->kernels.bce;
-  r.t->kernels.bce = bce;
-  n_bce = 0;
+  real_loss = r.t->kernels.loss;
+  r.t->kernels.loss = loss;
+  n_losses = 0;
   infinite_at = 2;
   nan_at = 3;
   for (int step = 0; step < 4; step++) {

@@ -26,7 +26,7 @@ static int n_computed, n_all, n_stood;
 
 static ts_err (*real_submit)(ts_lane *, const char *, ts_task, const void *,
                              size_t);
-static ts_err (*real_bce)(const ts_bce_args *);
+static ts_err (*real_loss)(const ts_loss_args *);
 
 static bool host_waits(const char *span) {
   return !strcmp(span, "input pack") ||
@@ -54,8 +54,8 @@ static ts_err create(ts_device **d, const ts_device_options *o) {
 static const ts_backend backend = {"cuda", create, ts_fake_kernels, NULL};
 
 /* Holds compute until the host has come to the next loss. */
-static ts_err bce(const ts_bce_args *a) {
-  const ts_err err = real_bce(a);
+static ts_err loss(const ts_loss_args *a) {
+  const ts_err err = real_loss(a);
   const int next = ++n_computed + 1;
   if (next > n_all || n_stood) return err;
   const double t0 = ts_now();
@@ -81,8 +81,8 @@ static void train(outcome *out, const pr_sets *sets, int parts, bool held) {
   n_computed = n_stood = 0;
   n_all = parts * STEPS;
   pr_start(&r, NULL, sets);
-  real_bce = r.t->kernels.bce;
-  if (held) r.t->kernels.bce = bce;
+  real_loss = r.t->kernels.loss;
+  if (held) r.t->kernels.loss = loss;
   pr_kernel_hooks.row_update_us = held ? 1000 : 0;
   for (;;) {
     ck_assert_ok(ts_pipeline_step(r.t, r.loader, 0, &s));

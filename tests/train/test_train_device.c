@@ -59,16 +59,16 @@ typedef struct outcome {
 } outcome;
 
 /* Sums or gradients that are no numbers, by call of the loss; -1: none. */
-static int nan_at = -1, infinite_at = -1, n_bce;
-static ts_err (*real_bce)(const ts_bce_args *);
+static int nan_at = -1, infinite_at = -1, n_losses;
+static ts_err (*real_loss)(const ts_loss_args *);
 
-static ts_err bce(const ts_bce_args *a) {
-  const ts_err err = real_bce(a);
+static ts_err loss(const ts_loss_args *a) {
+  const ts_err err = real_loss(a);
   float *grad = ts_fake_alias(a->grad);
   double *sum = ts_fake_alias(a->loss_sum);
   if (!a->grad) return err;
-  if (a->batch && n_bce == infinite_at) grad[0] = INFINITY;
-  if (n_bce++ == nan_at) *sum = NAN;
+  if (a->batch && n_losses == infinite_at) grad[0] = INFINITY;
+  if (n_losses++ == nan_at) *sum = NAN;
   return err;
 }
 
@@ -91,9 +91,9 @@ static void train(outcome *out, const char *deck, const pr_sets *sets,
   pr_run r;
   memset(out, 0, sizeof *out);
   pr_start(&r, deck, sets);
-  real_bce = r.t->kernels.bce;
-  r.t->kernels.bce = bce;
-  n_bce = 0;
+  real_loss = r.t->kernels.loss;
+  r.t->kernels.loss = loss;
+  n_losses = 0;
   if (quiet)
     quiet_steps(&r, out);
   else

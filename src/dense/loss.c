@@ -1,0 +1,54 @@
+/* loss.c - the losses of tasks, in double per sample; summed in blocks of 1024
+ * samples, whatever the number of threads. */
+#include "dense/loss_pair.h"
+
+#include "base/mem.h"
+#include "dense/update.h"
+
+enum { BLOCK = 1024, FEW = 512 }; /* FEW blocks' sums need no allocation */
+
+/* The weight of sample B for TASK. */
+static double weight_of(const ts_loss_args *a, int64_t b,
+                        const ts_task_loss *task) {
+  const double own = a->weights ? a->weights[b] : 1.0;
+  return task ? (float)task->weight * (float)own : own;
+}
+
+static double loss_block(const ts_loss_args *a, int64_t from, int64_t to) {
+  double sum = 0;
+  int64_t b = from / a->n_tasks;
+  int32_t k = (int32_t)(from % a->n_tasks);
+  for (int64_t i = from; i < to; i++) {
+    const ts_task_loss *task = a->tasks ? &a->tasks[k] : NULL;
+    const double y = a->labels[i];
+    const bool counts = !isnan(y);
+    const double w = weight_of(a, b, task);
+    const ts_loss_pair x = ts_loss_of(task, a->logits[i], y);
+    if (counts) sum += w * x.loss;
+    if (a->grad) a->grad[i] = counts ? (float)(w * x.slope * a->scale) : 0.0f;
+    if (a->prediction) a->prediction[i] = (float)x.prediction;
+    if (++k == a->n_tasks) k = 0, b++;
+  }
+  return sum;
+}
+
+ts_err ts_loss_host(const ts_loss_args *a) {
+  ts_err err = TS_OK;
+  double few[FEW], *sums = few, *more = NULL;
+  const int64_t n = a->batch * a->n_tasks;
+  const int64_t n_blocks = (n + BLOCK - 1) / BLOCK;
+  if (n_blocks > FEW) {
+    TS_TRY(ts_mem_many(more, n_blocks, ACTIVATIONS));
+    sums = more;
+  }
+#pragma omp parallel for schedule(static)
+  for (int64_t k = 0; k < n_blocks; k++)
+    sums[k] =
+        loss_block(a, k * BLOCK, (k + 1) * BLOCK < n ? (k + 1) * BLOCK : n);
+  double total = 0;
+  for (int64_t k = 0; k < n_blocks; k++) total += sums[k];
+  *a->loss_sum = total;
+done:
+  ts_mem_free(more);
+  return err;
+}
