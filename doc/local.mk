@@ -9,7 +9,7 @@ EXTRA_DIST += doc/architecture.md doc/cache.md doc/checkpoints.md \
 # The manual, doc/tessera.texi and the chapters that it takes in: `make info`
 # (part of `make`), `make html`, `make pdf`.
 manual_chapters = doc/tutorial.texi doc/cluster.texi doc/decks.texi \
-  doc/deck.texi doc/data.texi doc/predict.texi doc/tune.texi doc/models.texi doc/sharding.texi \
+  doc/deck.texi doc/data.texi doc/predict.texi doc/tune.texi doc/models.texi doc/kinds.texi doc/sharding.texi \
   doc/planner.texi doc/pipelines.texi doc/storage.texi doc/validation.texi doc/slurm.texi \
   doc/gpus.texi \
   doc/tuning.texi doc/limits.texi doc/messages.texi doc/messages-deck.texi \
@@ -62,14 +62,15 @@ mostlyclean-local: html-clean-pictures
 # Tarballs have it, and the pictures, for those who compile for another machine
 # or have no python3.
 all-local: doc/deck.md
-CLEANFILES += doc/deck.md doc/deck.texi $(drawn)
+CLEANFILES += doc/deck.md doc/deck.texi doc/kinds.texi $(drawn)
 if CROSS_COMPILING
-doc/deck.md doc/deck.texi:
+doc/deck.md doc/deck.texi doc/kinds.texi:
 	@echo "$@ is not made: the program does not run here" >&2
 else
 doc/deck.md: say = help deck
 doc/deck.texi: say = help deck --texinfo
-doc/deck.md doc/deck.texi: $(tessera_sources) | tessera$(EXEEXT)
+doc/kinds.texi: say = help model --texinfo
+doc/deck.md doc/deck.texi doc/kinds.texi: $(tessera_sources) | tessera$(EXEEXT)
 	@$(MKDIR_P) doc
 	$(AM_V_GEN)./tessera$(EXEEXT) $(say) > $@.new
 	@if cmp -s $@.new $@; then rm -f $@.new; else mv -f $@.new $@; fi

@@ -116,6 +116,12 @@ static ts_err init(const ts_layer *l, ts_param *p, double bound) {
   return ts_param_init_uniform(p, seed, scale);
 }
 
+static bool has_optimizer(const ts_optim_config *o) {
+  return o->kind || !isnan(o->lr) || !isnan(o->eps) || !isnan(o->beta1) ||
+         !isnan(o->beta2) || !isnan(o->momentum) || !isnan(o->eta) ||
+         !isnan(o->weight_decay);
+}
+
 ts_err ts_layer_param(ts_layer *l, ts_param **p, int32_t i, bool last,
                       const char *tail, int32_t rows, int32_t cols,
                       double bound) {
@@ -138,6 +144,8 @@ ts_err ts_layer_param(ts_layer *l, ts_param **p, int32_t i, bool last,
   l->n_weights += (double)(*p)->n;
   (*p)->below = !l->above;
   (*p)->frozen = c->frozen;
+  if (has_optimizer(&c->optimizer)) (*p)->optimizer = &c->optimizer;
+  if (cols) (*p)->l2 = c->l2;
   (*p)->keyed = !(c->parameters && *c->parameters);
   if ((*p)->keyed)
     (*p)->key = (uint32_t)ts_fnv1a(TS_FNV_START, name.text, name.n_bytes);

@@ -34,8 +34,13 @@ tessera_sources += \
   src/model/zoo.h
 
 # The graphs that come with the program, as texts.
-zoo_decks = input/models/deepfm_wide.deck input/models/fm.deck \
-  input/models/lr.deck input/models/nfm.deck input/models/wide_deep.deck
+zoo_decks = input/models/autoint.deck input/models/dcnv2_moe.deck \
+  input/models/deepfm_wide.deck input/models/esmm.deck \
+  input/models/fibinet.deck input/models/finalmlp.deck input/models/fm.deck \
+  input/models/gdcn.deck input/models/lr.deck input/models/masknet.deck \
+  input/models/mmoe.deck input/models/nfm.deck input/models/ple.deck \
+  input/models/pnn.deck input/models/wide_deep.deck \
+  input/models/xdeepfm.deck
 EXTRA_DIST += $(zoo_decks)
 src/model/zoo.$(OBJEXT): src/model/zoo_decks.h
 CLEANFILES += src/model/zoo_decks.h
