@@ -105,18 +105,17 @@ done:
   return err;
 }
 
-static ts_err no_fields(const ts_layer *reader, const ts_layer *join) {
+static ts_err no_fields(const ts_layer *reader, ts_value *const *v, int32_t n) {
   ts_err err = TS_OK;
   ts_str list = {0};
   char text[TS_SHAPE_BYTES];
-  for (int32_t k = 0; k < join->n_in[TS_ROLE_IN] && list.n_bytes < 300; k++) {
-    const ts_value *v = join->in[k].value;
-    TS_TRY(ts_str_append(&list, "%s\"%.80s\" is %s", k ? ", " : "", v->name,
-                         ts_layer_shape_text(text, v->shape)));
-  }
+  for (int32_t k = 0; k < n && list.n_bytes < 300; k++)
+    TS_TRY(ts_str_append(&list, "%s\"%.80s\" is %s", k ? ", " : "", v[k]->name,
+                         ts_layer_shape_text(text, v[k]->shape)));
   err = ts_layer_fail(reader,
-                      "it takes fields (B, F, d), or vectors of one width, but "
-                      "%s; kind project gives embeddings of several dims one",
+                      "it takes fields (B, F, d), or several vectors of one "
+                      "width, but %s; kind project gives embeddings of several "
+                      "dims one",
                       list.text);
 done:
   ts_str_reset(&list);
@@ -129,13 +128,18 @@ ts_err ts_graph_join(ts_graph *g, const ts_layer *reader,
   ts_err err = TS_OK;
   ts_layer_config *c;
   ts_layer *l = NULL;
-  if ((*out = find_join(g, values, n, fields))) return TS_OK;
+  ts_value *there = find_join(g, values, n, fields);
+  if (there) {
+    *out = there; /* OUT may be VALUES itself */
+    return TS_OK;
+  }
   TS_TRY(added_config(g, reader, &c));
   TS_TRY(layer_new(&l, g, &ts_layer_concat, c));
   for (int32_t k = 0; k < n; k++) TS_TRY(take_input(l, TS_ROLE_IN, values[k]));
   l->stacks = fields;
   TS_TRY(ts_layer_concat.shape(l));
-  if (fields && l->out[0].shape.form != TS_FIELDS) TS_TRY(no_fields(reader, l));
+  if (fields && l->out[0].shape.form != TS_FIELDS)
+    TS_TRY(no_fields(reader, values, n));
   TS_TRY(append(g, l));
   *out = &l->out[0];
   l = NULL;
@@ -161,6 +165,8 @@ static bool reads_it(const ts_graph *g, const ts_layer *l, const ts_value *v) {
 static ts_err join_role(ts_graph *g, ts_layer *l, ts_value **v, int32_t n) {
   const bool fields = l->ops->wants_fields;
   ts_value *one = v[0];
+  if (fields && n == 1 && one->shape.form != TS_FIELDS)
+    return no_fields(l, &one, 1);
   if (n > 1 || (one->emb && !reads_it(g, l, one)))
     TS_DO(ts_graph_join(g, l, v, n, fields, &one));
   return take_input(l, TS_ROLE_IN, one);
@@ -216,16 +222,10 @@ static ts_err take_inputs(ts_graph *g, ts_layer *l) {
                            keys[k]);
     TS_DO(take_role(g, l, (ts_role)k, names[k]));
   }
-  if (l->ops->wants_fields && l->n_in[TS_ROLE_IN] &&
-      l->in[0].value->shape.form != TS_FIELDS) {
-    char text[TS_SHAPE_BYTES];
-    return ts_layer_fail(l,
-                         "it takes fields (B, F, d), but \"%.80s\" is %s; "
-                         "\"fields\" are all embeddings, where they have one "
-                         "dim, and kind stack makes fields of vectors",
-                         l->in[0].value->name,
-                         ts_layer_shape_text(text, l->in[0].value->shape));
-  }
+  if (l->ops->wants_fields && l->ops->most != 1)
+    for (int32_t k = 0; k < l->n_in[TS_ROLE_IN]; k++)
+      if (l->in[k].value->shape.form != TS_FIELDS)
+        return no_fields(l, (ts_value *const[]){(ts_value *)l->in[k].value}, 1);
   return TS_OK;
 }
 
@@ -256,6 +256,13 @@ done:
 }
 
 /* ---- outputs, order, readers --------------------------------------------- */
+
+/* Without what joins add to a row: the loss wants n_tasks numbers of it. */
+static ts_err join_logits(ts_graph *g, ts_value *const *v, int32_t n) {
+  TS_DO(ts_graph_join(g, g->layers[g->n - 1], v, n, false, &g->logits));
+  g->logits->stride = ts_shape_width(g->logits->shape);
+  return TS_OK;
+}
 
 static ts_err find_logits(ts_graph *g) {
   ts_err err = TS_OK;
@@ -291,7 +298,7 @@ static ts_err find_logits(ts_graph *g) {
   if (c->model.n_tasks == 1 && !v[0]->is_input && !v[0]->emb)
     g->logits = v[0];
   else
-    TS_TRY(ts_graph_join(g, last, v, c->model.n_tasks, false, &g->logits));
+    TS_TRY(join_logits(g, v, c->model.n_tasks));
 done:
   ts_mem_free(v);
   return err;
@@ -307,11 +314,11 @@ static int32_t n_readers(const ts_graph *g, const ts_value *v) {
 }
 
 /* The logits' gradient is the caller's: another reader would want a place for
- * its own. */
+ * its own.  And both have rows of n_tasks. */
 static ts_err part_logits(ts_graph *g) {
   ts_value *v = g->logits;
-  if (!n_readers(g, v)) return TS_OK;
-  return ts_graph_join(g, g->layers[g->n - 1], &v, 1, false, &g->logits);
+  if (!n_readers(g, v) && v->stride == ts_shape_width(v->shape)) return TS_OK;
+  return join_logits(g, &v, 1);
 }
 
 static ts_err check_read(const ts_graph *g) {

@@ -3,3 +3,9 @@ check_PROGRAMS += tests/model/test_models tests/model/test_bench_model
 tests_model_test_models_SOURCES = tests/model/test_models.c \
   tests/model/model_oracle.c tests/model/model_oracle.h \
   tests/model/model_probe.c tests/model/model_probe.h
+
+# Kinds of a graph's layers against oracles in double: a program for a few
+# kinds each, with the rig.
+check_PROGRAMS += tests/model/test_layers
+tests_model_test_layers_SOURCES = tests/model/test_layers.c \
+  tests/model/layer_rig.c tests/model/layer_rig.h

@@ -53,7 +53,7 @@ mistake "{ name = \"h\"; kind = \"mlp\"; in = 3; units = [4]; }, $last" 'in take
 mistake "{ name = \"h\"; kind = \"mlp\"; units = [4]; in = [] }, $last" 'it takes 1 input in `in`, it has 0'
 mistake "{ name = \"h\"; kind = \"mlp\"; in = \"embeddings\"; query = \"dense\"; units = [4]; }, $last" 'it does not take the key query'
 # Shapes.
-mistake "{ name = \"h\"; kind = \"fm\"; in = \"fields\"; }, $last" 'it takes fields (B, F, d), or vectors of one width, but "fields" is (B, 20)'
+mistake "{ name = \"h\"; kind = \"fm\"; in = \"fields\"; }, $last" 'it takes fields (B, F, d), or several vectors of one width, but "fields" is (B, 20)'
 mistake "{ name = \"s\"; kind = \"fm\"; in = \"dense\"; }, $h $last" '"dense" is (B, 3)'
 mistake "{ name = \"h\"; kind = \"dot\"; in = [\"dense\", \"f0\", \"f1\", \"g\"]; }, $last" 'products of pairs need vectors of one width'
 mistake "{ name = \"h\"; kind = \"dot\"; in = \"f0\"; }, { name = \"i\"; kind = \"mlp\"; in = [\"f1\", \"g\", \"h\"]; units = [3]; }, { name = \"y\"; kind = \"linear\"; in = \"i\"; units = 1; }" 'one vector makes no pair'
