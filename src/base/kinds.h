@@ -53,7 +53,21 @@
   X(add)                                                                       \
   X(wide)                                                                      \
   X(fm)                                                                        \
-  X(dot)
+  X(dot)                                                                       \
+  X(activation)                                                                \
+  X(dropout)                                                                   \
+  X(batch_norm)                                                                \
+  X(layer_norm)                                                                \
+  X(rms_norm)                                                                  \
+  X(l2_norm)                                                                   \
+  X(multiply)                                                                  \
+  X(similarity)                                                                \
+  X(stack)                                                                     \
+  X(flatten)                                                                   \
+  X(slice)                                                                     \
+  X(project)                                                                   \
+  X(reduce)                                                                    \
+  X(scale)
 
 /* ts_pipeline_name in a file of src/train/. */
 #define TS_PIPELINES(X)                                                        \

@@ -10,6 +10,7 @@ static void destroy(ts_model *m) {
   if (!g) return;
   ts_graph_reset(g);
   ts_params_reset(&g->base.params);
+  ts_params_reset(&g->base.buffers);
   ts_mem_free(g);
 }
 
@@ -17,6 +18,7 @@ static ts_err create_layers(ts_graph *g, ts_lane *lane) {
   for (int32_t i = 0; i < g->n; i++) {
     ts_layer *l = g->layers[i];
     l->params = &g->base.params;
+    l->buffers = &g->base.buffers;
     l->device = g->device;
     if (l->ops->create) TS_DO(l->ops->create(l, lane));
   }

@@ -89,10 +89,19 @@ done:
 
 /* ---- names --------------------------------------------------------------- */
 
+/* The graph has put it there, the deck can't name it. */
+static bool is_added(const ts_graph *g, const ts_layer *l) {
+  for (int32_t k = 0; k < g->n_added; k++)
+    if (g->added[k] == l->config) return true;
+  return false;
+}
+
 static ts_value *output_of(const ts_graph *g, const char *name) {
   for (int32_t i = g->n - 1; i >= 0; i--)
     for (int32_t k = 0; k < g->layers[i]->n_out; k++)
-      if (!strcmp(g->layers[i]->out[k].name, name))
+      if (!strchr(g->layers[i]->config->name, ':') && /* the graph's own */
+          !strcmp(g->layers[i]->out[k].name, name) &&
+          !is_added(g, g->layers[i]))
         return &g->layers[i]->out[k];
   return NULL;
 }

@@ -138,6 +138,11 @@ ts_err ts_graph_join(ts_graph *g, const ts_layer *reader,
   for (int32_t k = 0; k < n; k++) TS_TRY(take_input(l, TS_ROLE_IN, values[k]));
   l->stacks = fields;
   TS_TRY(ts_layer_concat.shape(l));
+  if (n == 1) { /* messages call it by what it reads */
+    ts_mem_free(l->out[0].name);
+    l->out[0].name = NULL;
+    TS_TRY(ts_mem_strdup(&l->out[0].name, values[0]->name));
+  }
   if (fields && l->out[0].shape.form != TS_FIELDS)
     TS_TRY(no_fields(reader, values, n));
   TS_TRY(append(g, l));
@@ -177,8 +182,10 @@ static ts_err take_each(ts_graph *g, ts_layer *l, ts_role role, ts_value **v,
                         int32_t n) {
   for (int32_t k = 0; k < n; k++) {
     ts_value *one = v[k];
-    if (one->emb && !(role == TS_ROLE_IN && reads_it(g, l, one)))
+    if (one->emb && !(role == TS_ROLE_IN && reads_it(g, l, one))) {
       TS_DO(ts_graph_join(g, l, &v[k], 1, false, &one));
+      one->joined = v[k]->emb;
+    }
     TS_DO(take_input(l, role, one));
   }
   return TS_OK;

@@ -30,11 +30,14 @@ static ts_err print_layer(ts_str *s, const ts_layer *l, ts_row *sum) {
   row.products = row.weights + (l->ops->products ? l->ops->products(l) : 0);
   for (int32_t k = 0; k < l->n_out; k++) row.bytes += 4.0 * l->out[k].stride;
   for (int32_t k = 0; k < l->n_out; k++)
-    TS_TRY(ts_str_append(
-        s, "  %-20s %-12s %-16s %12.0f %12.0f %9.0f  %s\n",
-        k ? strchr(l->out[k].name, '@') : l->out[k].name, k ? "" : l->ops->kind,
-        ts_layer_shape_text(shape, l->out[k].shape), k ? 0 : row.weights,
-        k ? 0 : row.products, 4.0 * l->out[k].stride, k ? "" : in.text));
+    TS_TRY(ts_str_append(s, "  %-20s %-12s %-16s %12.0f %12.0f %9.0f  %s\n",
+                         k              ? strchr(l->out[k].name, '@')
+                         : l->n_out > 1 ? l->out[k].name
+                                        : l->config->name,
+                         k ? "" : l->ops->kind,
+                         ts_layer_shape_text(shape, l->out[k].shape),
+                         k ? 0 : row.weights, k ? 0 : row.products,
+                         4.0 * l->out[k].stride, k ? "" : in.text));
   sum->weights += row.weights;
   sum->products += row.products;
   sum->bytes += row.bytes;

@@ -156,6 +156,23 @@ done:
   return err;
 }
 
+ts_err ts_layer_buffer(ts_layer *l, ts_param **p, int32_t i, const char *tail,
+                       int32_t n, float value) {
+  ts_err err = TS_OK;
+  ts_str name = {0};
+  TS_TRY(prefix_of(&name, l->config->name, l->config->parameters, i));
+  TS_TRY(ts_str_append(&name, ".%s", tail));
+  if (ts_params_find(l->buffers, name.text))
+    TS_THROW(TS_ERR_DECK, "model.layers: two layers have a parameter %s",
+             name.text);
+  TS_TRY(ts_params_add(l->buffers, l->device, p, name.text, l->config->name, n,
+                       0));
+  TS_TRY(ts_param_init_constant(*p, value));
+done:
+  ts_str_reset(&name);
+  return err;
+}
+
 ts_err ts_layer_take(ts_layer *l, void *p, int64_t n, size_t size) {
   return ts_arrays_take(&l->arrays, l->device, p, n, size, TS_TAG_ACTIVATIONS);
 }

@@ -59,6 +59,7 @@ typedef struct ts_value {
   /* Embeddings as they come: x and dx are NULL, they are run->views'; only
    * kinds with reads_embeddings see such a value. */
   ts_emb_set *emb;
+  const ts_emb_set *joined; /* those that x has side by side; NULL */
 } ts_value;
 
 /* Where a layer reads one, and writes (=) its part of the gradient: a place of
@@ -94,7 +95,8 @@ typedef struct ts_layer {
                   some */
   double n_weights; /* of its parameters, once it is created */
   void *data; /* the kind's own, of ops->data_bytes, zeroed; set before shape */
-  ts_params *params; /* while it is created: where parameters go */
+  ts_params *params;  /* while it is created: where parameters go */
+  ts_params *buffers; /* the same: where buffers go */
   ts_device *device;
   ts_arrays arrays;
 } ts_layer;
@@ -183,6 +185,10 @@ ts_err ts_layer_gives(ts_layer *, const char *suffix, ts_shape);
 ts_err ts_layer_param(ts_layer *, ts_param **, int32_t i, bool last,
                       const char *tail, int32_t rows, int32_t cols,
                       double bound);
+/* A buffer PREFIX.TAIL, a vector (n) of VALUE: what a checkpoint keeps and no
+ * optimizer touches; every rank has all of it, and the same. */
+ts_err ts_layer_buffer(ts_layer *, ts_param **, int32_t i, const char *tail,
+                       int32_t n, float value);
 /* An array of N elements of SIZE bytes, zeroed, given back with the layer. */
 ts_err ts_layer_take(ts_layer *, void *p, int64_t n, size_t size);
 /* A hash of the layer's name: key of random numbers. */

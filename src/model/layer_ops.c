@@ -3,6 +3,9 @@
 
 #include <math.h>
 
+#include "base/hash.h"
+#include "base/rng.h"
+
 /* A task with a copy of its arguments for each entry of the table. */
 #define TASK(name, args, span)                                                 \
   typedef struct ts_run_##name##_arg {                                         \
@@ -123,6 +126,77 @@ ts_err ts_run_copy(const ts_layer *l, const ts_layer_run *r, float *to,
                          .scale = 1,
                          .add = add};
   return run_map(l, r, &a);
+}
+
+ts_err ts_run_rows(const ts_layer *l, const ts_layer_run *r, ts_map_op op,
+                   ts_rows y, float scale, ts_rows a, ts_rows x, int32_t n,
+                   bool add) {
+  const ts_map_args m = {.y = y.p,
+                         .a = a.p,
+                         .x = x.p,
+                         .ys = {.b = y.stride, .c = 1},
+                         .as = {.b = a.stride, .c = 1},
+                         .xs = {.b = x.stride, .c = 1},
+                         .n_b = r->batch,
+                         .n_h = 1,
+                         .n_i = 1,
+                         .n_j = n,
+                         .op = op,
+                         .scale = scale,
+                         .add = add};
+  return run_map(l, r, &m);
+}
+
+ts_err ts_packed_take(ts_packed *p, ts_layer *l, int32_t k) {
+  const ts_value *v = l->in[k].value;
+  const int64_t width = ts_shape_width(v->shape);
+  *p = (ts_packed){0};
+  if (v->stride == width) return TS_OK;
+  TS_DO(ts_layer_take(l, &p->x, l->spec->batch_max * width, 4));
+  if (!l->in[k].dx) return TS_OK;
+  return ts_layer_take(l, &p->dx, l->spec->batch_max * width, 4);
+}
+
+ts_err ts_packed_x(const ts_packed *p, const ts_layer *l, const ts_layer_run *r,
+                   int32_t k, const float **x) {
+  const ts_value *v = l->in[k].value;
+  const int32_t width = ts_shape_width(v->shape);
+  *x = p->x ? p->x : v->x;
+  if (!p->x) return TS_OK;
+  return ts_run_copy(l, r, p->x, width, v->x, v->stride, width, false);
+}
+
+float *ts_packed_dx(const ts_packed *p, const ts_layer *l, int32_t k) {
+  return p->dx ? p->dx : l->in[k].dx;
+}
+
+ts_err ts_packed_give(const ts_packed *p, const ts_layer *l,
+                      const ts_layer_run *r, int32_t k) {
+  const ts_input *in = &l->in[k];
+  const int32_t width = ts_shape_width(in->value->shape);
+  if (!p->dx) return TS_OK;
+  return ts_run_copy(l, r, in->dx, in->value->stride, p->dx, width, width,
+                     false);
+}
+
+ts_err ts_run_drop(const ts_layer *l, const ts_layer_run *r, int32_t i,
+                   ts_rows to, ts_rows from, int32_t n, double p) {
+  const uint64_t of[] = {(uint64_t)l->spec->config->run.seed,
+                         (uint64_t)r->epoch, ts_layer_key(l), (uint64_t)i};
+  ts_dropout_args a = {.y = to.p,
+                       .x = from.p,
+                       .rows = r->batch,
+                       .x_stride = from.stride,
+                       .y_stride = to.stride,
+                       .first = r->first,
+                       .n = n,
+                       .p = (float)p};
+  if (r->training && p > 0) {
+    ts_rng_key(a.key, ts_fnv1a(TS_FNV_START, of, sizeof of), TS_RNG_DROPOUT);
+    return run_dropout(l, r, &a);
+  }
+  if (to.p == from.p) return TS_OK;
+  return ts_run_copy(l, r, to.p, to.stride, from.p, from.stride, n, false);
 }
 
 typedef struct ts_zero_arg {

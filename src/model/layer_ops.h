@@ -39,6 +39,34 @@ ts_err ts_run_copy(const ts_layer *, const ts_layer_run *, float *to,
                    int64_t to_stride, const float *from, int64_t from_stride,
                    int32_t n, bool add);
 
+/* Y = SCALE a x (X NULL: scale a), or SCALE a + x, of rows of N; added where
+ * ADD.  STRIDE 0: the same row for all samples. */
+typedef struct ts_rows {
+  float *p;
+  int64_t stride;
+} ts_rows;
+ts_err ts_run_rows(const ts_layer *, const ts_layer_run *, ts_map_op, ts_rows y,
+                   float scale, ts_rows a, ts_rows x, int32_t n, bool add);
+
+/* Input K without what may stand behind a row's width, so that fields are
+ * (B F, d): the value's own arrays, or copies. */
+typedef struct ts_packed {
+  float *x, *dx; /* copies (batch_max, width); NULL: none */
+} ts_packed;
+ts_err ts_packed_take(ts_packed *, ts_layer *, int32_t k);
+/* *X (batch, width) = */
+ts_err ts_packed_x(const ts_packed *, const ts_layer *, const ts_layer_run *,
+                   int32_t k, const float **x);
+/* Where its gradient is to be written so; then to where it belongs. */
+float *ts_packed_dx(const ts_packed *, const ts_layer *, int32_t k);
+ts_err ts_packed_give(const ts_packed *, const ts_layer *, const ts_layer_run *,
+                      int32_t k);
+
+/* Rows of N with the mask of dropout I of this layer, in this pass; as they
+ * are where that is off.  TO may be FROM. */
+ts_err ts_run_drop(const ts_layer *, const ts_layer_run *, int32_t i,
+                   ts_rows to, ts_rows from, int32_t n, double p);
+
 /* The parameters of one group, whose first is P: acquired and released; the
  * gradients of N of them, in the order of creation, are ready. */
 ts_err ts_layer_begin(const ts_layer_run *, const ts_param *p, ts_pass);

@@ -1,6 +1,10 @@
 tessera_sources += \
+  src/model/activation.c \
+  src/model/activation.h \
   src/model/arch.c \
   src/model/arch.h \
+  src/model/batch_norm.c \
+  src/model/batch_norm.h \
   src/model/concat.c \
   src/model/concat.h \
   src/model/dcnv2.c \
@@ -16,12 +20,22 @@ tessera_sources += \
   src/model/layer.h \
   src/model/layer_ops.c \
   src/model/layer_ops.h \
+  src/model/layers/activation.c \
   src/model/layers/add.c \
+  src/model/layers/batch_norm.c \
   src/model/layers/concat.c \
   src/model/layers/dot.c \
+  src/model/layers/dropout.c \
   src/model/layers/fm.c \
   src/model/layers/linear.c \
   src/model/layers/mlp.c \
+  src/model/layers/multiply.c \
+  src/model/layers/project.c \
+  src/model/layers/reduce.c \
+  src/model/layers/row_norm.c \
+  src/model/layers/scale.c \
+  src/model/layers/similarity.c \
+  src/model/layers/slice.c \
   src/model/layers/wide.c \
   src/model/act_body.h src/model/contract_body.h src/model/elements_body.h \
   src/model/kernels.h \
@@ -49,3 +63,6 @@ src/model/zoo_decks.h: $(zoo_decks)
 	  printf 'static const char zoo_%s[] =\n' $${n%.deck}; \
 	  sed 's/["\\]/\\&/g; s/.*/  "&\\n"/' $$f; echo ';'; \
 	done > $@.new && mv $@.new $@
+  src/model/row_norm.c \
+  src/model/row_norm.h \
+  src/model/sparsenn.c

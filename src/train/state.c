@@ -168,6 +168,11 @@ static ts_err describe_dense(ts_trainer *t, ts_ckpt *ckpt, bool with_state) {
       TS_DO(add_array(t, ckpt, p, &piece, "optim",
                       ts_dense_optim_state_name(c, k), piece.state[k]));
   }
+  for (int32_t i = 0; i < t->model->buffers.n; i++) { /* all ranks' alike */
+    ts_param *p = t->model->buffers.item[i];
+    const ts_param_piece piece = {.replicated = true, .n_rows = p->rows};
+    TS_DO(add_array(t, ckpt, p, &piece, "model", NULL, p->w));
+  }
   return TS_OK;
 }
 

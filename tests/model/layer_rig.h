@@ -46,6 +46,7 @@ typedef struct lr_case {
   int32_t n_dense, n_out;
   lr_oracle oracle;
   const void *arg;
+  double near;      /* of outputs; 0: 1e-5 */
   double tolerance; /* of gradients; 0: 1e-4 */
   bool eval;        /* outputs alone, with training off */
 } lr_case;

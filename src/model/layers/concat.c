@@ -1,5 +1,6 @@
 /* concat.c - values side by side: of the deck, and where the graph needs one
- * row of several (model/graph.h).  Embeddings are read as they come. */
+ * row of several (model/graph.h); stack and flatten, which differ in the shape
+ * that they give.  Embeddings are read as they come. */
 #include <string.h>
 
 #include "base/features.h"
@@ -45,9 +46,8 @@ static bool as_fields(const ts_layer *l, int32_t *fields, int32_t *dim) {
   return any && *fields > 1;
 }
 
-static ts_err shape(ts_layer *l) {
+static ts_err find_parts(ts_layer *l) {
   ts_concat *c = l->data;
-  int32_t fields, dim;
   for (int32_t k = 0; k < l->n_in[TS_ROLE_IN]; k++) {
     const ts_value *v = l->in[k].value;
     for (int32_t i = 0; v->emb && i < v->emb->n; i++) {
@@ -63,11 +63,47 @@ static ts_err shape(ts_layer *l) {
                                   .width = ts_shape_width(v->shape)}));
     if (c->width > TS_WIDTH_MAX) break;
   }
+  return TS_OK;
+}
+
+static ts_err shape(ts_layer *l) {
+  ts_concat *c = l->data;
+  int32_t fields, dim;
+  TS_DO(find_parts(l));
   TS_DO(ts_layer_gives(l, NULL,
                        as_fields(l, &fields, &dim) ? ts_fields_of(fields, dim)
                                                    : ts_vector_of(c->width)));
   l->out[0].stride = (c->width + 31) / 32 * 32; /* as products like it */
   return TS_OK;
+}
+
+static ts_err flat_shape(ts_layer *l) {
+  const ts_concat *c = l->data;
+  TS_DO(find_parts(l));
+  return ts_layer_gives(l, NULL, ts_vector_of(c->width));
+}
+
+/* Of the vectors that a part is. */
+static int32_t width_of(const ts_layer *l, const ts_part *p) {
+  return p->feature < 0 ? l->in[p->in].value->shape.dim : p->width;
+}
+
+static ts_err stack_shape(ts_layer *l) {
+  const ts_concat *c = l->data;
+  TS_DO(find_parts(l));
+  const int32_t dim = width_of(l, &c->part[0]);
+  for (int32_t k = 0; k < c->n; k++) {
+    char text[TS_SHAPE_BYTES];
+    const ts_value *v = l->in[c->part[k].in].value;
+    if (width_of(l, &c->part[k]) != dim)
+      return ts_layer_fail(l,
+                           "\"%.80s\" is %s, but \"%.80s\" begins with a "
+                           "vector of %d: fields are of one width, and kind "
+                           "project makes them so",
+                           v->name, ts_layer_shape_text(text, v->shape),
+                           l->in[0].value->name, dim);
+  }
+  return ts_layer_gives(l, NULL, ts_fields_of(c->width / dim, dim));
 }
 
 static ts_err create(ts_layer *l, ts_lane *lane) {
@@ -169,20 +205,31 @@ static ts_err backward(ts_layer *l, const ts_layer_run *r) {
   return submit(l, r, l->out[0].dx, true);
 }
 
-const ts_layer_ops ts_layer_concat = {
-    .kind = "concat",
-    .data_bytes = sizeof(ts_concat),
-    .least = 1,
-    .reads_embeddings = true,
-    .shape = shape,
-    .create = create,
-    .destroy = destroy,
-    .forward = forward,
-    .backward = backward,
-    .page =
-        "The inputs side by side, in their order.\n"
-        "\n"
-        "  in    any vectors or fields\n"
-        "  out   (B, sum of the widths); where all inputs have one dim and\n"
-        "        one of them is fields: (B, F, d), a vector being one "
-        "field\n"};
+#define KIND(name, its_shape, text)                                            \
+  const ts_layer_ops ts_layer_##name = {.kind = #name,                         \
+                                        .data_bytes = sizeof(ts_concat),       \
+                                        .least = 1,                            \
+                                        .reads_embeddings = true,              \
+                                        .shape = its_shape,                    \
+                                        .create = create,                      \
+                                        .destroy = destroy,                    \
+                                        .forward = forward,                    \
+                                        .backward = backward,                  \
+                                        .page = text}
+
+KIND(concat, shape,
+     "The inputs side by side, in their order.\n"
+     "\n"
+     "  in    any vectors or fields\n"
+     "  out   (B, sum of the widths); where all inputs have one dim and\n"
+     "        one of them is fields: (B, F, d), a vector being one field\n");
+KIND(stack, stack_shape,
+     "Vectors of one width as fields, in their order.\n"
+     "\n"
+     "  in    vectors (B, d), each one field, and fields (B, F, d)\n"
+     "  out   (B, sum of the fields, d)\n");
+KIND(flatten, flat_shape,
+     "The inputs side by side, in their order, as one vector.\n"
+     "\n"
+     "  in    any vectors or fields\n"
+     "  out   (B, sum of the widths)\n");
