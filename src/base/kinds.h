@@ -67,7 +67,12 @@
   X(slice)                                                                     \
   X(project)                                                                   \
   X(reduce)                                                                    \
-  X(scale)
+  X(scale)                                                                     \
+  X(cross)                                                                     \
+  X(senet)                                                                     \
+  X(bilinear)                                                                  \
+  X(inner_product)                                                             \
+  X(outer_product)
 
 /* ts_pipeline_name in a file of src/train/. */
 #define TS_PIPELINES(X)                                                        \

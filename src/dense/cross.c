@@ -17,7 +17,7 @@
 
 typedef struct ts_cross_layer {
   ts_param *V, *W, *b;
-  ts_linear *down, *up; /* V, without bias; W, b */
+  ts_linear *down, *up; /* V, without bias; W, b; full: V, down, u are NULL */
   void *u;              /* (batch_max, u_stride) f32 or bf16 */
   void *t;              /* (batch_max, t_stride) f32 or bf16 */
   void *y;              /* (batch_max, stride) */
@@ -53,11 +53,14 @@ done:
 static ts_err add_params(ts_cross_layer *k, const ts_cross_spec *s,
                          ts_params *params, uint64_t seed, int32_t l,
                          ts_lane *lane) {
-  const double deviation = sqrt(2.0 / ((double)s->width + s->rank));
-  TS_DO(add_param(&k->V, s, params, "V_kernels", l, s->rank, s->width, lane));
-  TS_DO(add_param(&k->W, s, params, "W_kernels", l, s->width, s->rank, lane));
+  const int32_t inner = s->rank ? s->rank : s->width;
+  const double deviation = sqrt(2.0 / ((double)s->width + inner));
+  if (s->rank)
+    TS_DO(add_param(&k->V, s, params, "V_kernels", l, s->rank, s->width, lane));
+  TS_DO(add_param(&k->W, s, params, s->rank ? "W_kernels" : "kernels", l,
+                  s->width, inner, lane));
   TS_DO(add_param(&k->b, s, params, "bias", l, s->width, 0, lane));
-  TS_DO(ts_param_init_normal(k->V, seed, deviation));
+  if (k->V) TS_DO(ts_param_init_normal(k->V, seed, deviation));
   return ts_param_init_normal(k->W, seed, deviation);
 }
 
@@ -75,7 +78,7 @@ static bool is_last(const ts_cross *c, const ts_cross_layer *k) {
 
 static ts_err make_arrays(ts_cross *c, ts_cross_layer *k, ts_lane *lane) {
   const size_t size = c->half ? 2 : 4;
-  TS_DO(take(c, &k->u, c->u_stride, size, lane));
+  if (k->V) TS_DO(take(c, &k->u, c->u_stride, size, lane));
   TS_DO(take(c, &k->t, c->t_stride, size, lane));
   return take(c, &k->y, c->spec.stride, is_last(c, k) && !c->y_half ? 4 : size,
               lane);
@@ -96,9 +99,11 @@ static ts_err add_layer(ts_cross *c, ts_cross_layer *k, ts_params *params,
                          .engine = s->engine,
                          .kernels = c->kernels};
   TS_DO(add_params(k, s, params, seed, l, lane));
-  TS_DO(ts_linear_create(&k->down, &spec, k->V, NULL, lane));
-  spec.n_in = s->rank;
-  spec.in_stride = c->u_stride;
+  if (k->V) {
+    TS_DO(ts_linear_create(&k->down, &spec, k->V, NULL, lane));
+    spec.n_in = s->rank;
+    spec.in_stride = c->u_stride;
+  }
   spec.n_out = s->width;
   spec.out_stride = c->t_stride;
   TS_DO(ts_linear_create(&k->up, &spec, k->W, k->b, lane));
@@ -106,8 +111,9 @@ static ts_err add_layer(ts_cross *c, ts_cross_layer *k, ts_params *params,
 }
 
 bool ts_cross_in_bf16(const ts_cross_spec *s, const ts_kernels *kernels) {
-  return s->n_layers > 0 &&
-         ts_linear_in_bf16(s->precision, s->rank, s->engine, kernels) &&
+  return s->n_layers > 0 && !s->floats &&
+         (!s->rank ||
+          ts_linear_in_bf16(s->precision, s->rank, s->engine, kernels)) &&
          ts_linear_in_bf16(s->precision, s->width, s->engine, kernels);
 }
 
@@ -128,7 +134,7 @@ ts_err ts_cross_create(ts_cross **out, const ts_cross_spec *s,
   TS_TRY(ts_mem_many(c->layer, s->n_layers, DENSE));
   for (int32_t l = 0; l < s->n_layers; l++)
     TS_TRY(add_layer(c, &c->layer[l], params, seed, l, lane));
-  TS_TRY(take(c, &c->du, c->u_stride, size, lane));
+  if (s->rank) TS_TRY(take(c, &c->du, c->u_stride, size, lane));
   TS_TRY(take(c, &c->dt, c->t_stride, size, lane));
   TS_TRY(take(c, &c->dv, s->stride, size, lane));
   if (half && !c->y_half) TS_TRY(take(c, &c->dy, s->stride, 2, lane));
@@ -148,6 +154,11 @@ void ts_cross_destroy(ts_cross *c) {
   ts_mem_free(c->layer);
   ts_arrays_reset(&c->arrays);
   ts_mem_free(c);
+}
+
+/* The first parameter of its group. */
+static const ts_param *first_of(const ts_cross_layer *k) {
+  return k->V ? k->V : k->W;
 }
 
 bool ts_cross_is_half(const ts_cross *c) {
@@ -196,10 +207,10 @@ ts_err ts_cross_forward(ts_cross *c, const void **y, const void *x,
       task.args.y32 = k->y;
     else
       task.args.y = k->y;
-    TS_DO(ts_layer_acquire(hooks, k->V, TS_FORWARD, lane));
-    TS_DO(ts_linear_forward(k->down, k->u, x, batch, lane));
-    TS_DO(ts_linear_forward(k->up, k->t, k->u, batch, lane));
-    TS_DO(ts_layer_release(hooks, k->V, TS_FORWARD, lane));
+    TS_DO(ts_layer_acquire(hooks, first_of(k), TS_FORWARD, lane));
+    if (k->V) TS_DO(ts_linear_forward(k->down, k->u, x, batch, lane));
+    TS_DO(ts_linear_forward(k->up, k->t, k->V ? k->u : x, batch, lane));
+    TS_DO(ts_layer_release(hooks, first_of(k), TS_FORWARD, lane));
     TS_DO(ts_lane_run(lane, "cross", forward_task, task));
     x = k->y;
   }
@@ -211,13 +222,16 @@ static ts_err layer_backward(ts_cross *c, int32_t l, int32_t batch,
                              const ts_layer_hooks *hooks, ts_lane *lane) {
   const ts_cross_layer *k = &c->layer[l];
   const void *x = l ? c->layer[l - 1].y : c->x;
-  TS_DO(ts_layer_acquire(hooks, k->V, TS_BACKWARD, lane));
-  TS_DO(ts_linear_backward(k->up, c->du, c->dt, k->u, k->t, batch, lane));
+  TS_DO(ts_layer_acquire(hooks, first_of(k), TS_BACKWARD, lane));
+  TS_DO(ts_linear_backward(k->up, k->V ? c->du : c->dv, c->dt, k->V ? k->u : x,
+                           k->t, batch, lane));
   TS_DO(ts_layer_ready(hooks, k->b, lane));
   TS_DO(ts_layer_ready(hooks, k->W, lane));
-  TS_DO(ts_linear_backward(k->down, c->dv, c->du, x, k->u, batch, lane));
-  TS_DO(ts_layer_ready(hooks, k->V, lane));
-  return ts_layer_release(hooks, k->V, TS_BACKWARD, lane);
+  if (k->V) {
+    TS_DO(ts_linear_backward(k->down, c->dv, c->du, x, k->u, batch, lane));
+    TS_DO(ts_layer_ready(hooks, k->V, lane));
+  }
+  return ts_layer_release(hooks, first_of(k), TS_BACKWARD, lane);
 }
 
 ts_err ts_cross_backward(ts_cross *c, void *dx, void *dy, int32_t batch,

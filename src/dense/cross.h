@@ -1,10 +1,11 @@
-/* cross.h - DCNv2's cross layers of low rank.
+/* cross.h - DCNv2's cross layers, of low rank or full.
  *
  *   x_(l+1) = x_0 * (W_l (V_l x_l) + b_l) + x_l,   * by element
  *
- * V_l (rank, width), W_l (width, rank), b_l (width).  Both products are
- * ts_linear's, what is by element the kernels'.  A layer is one group,
- * GROUP.l.  Functions are Local unless they say Collective or Enqueues. */
+ * V_l (rank, width), W_l (width, rank), b_l (width); full: W_l (width, width)
+ * alone.  Products are ts_linear's, what is by element the kernels'.  A layer
+ * is one group, GROUP.l.  Functions are Local unless they say Collective or
+ * Enqueues. */
 #pragma once
 
 #include "dense/hooks.h"
@@ -17,10 +18,13 @@ typedef struct ts_cross_spec {
   int32_t width;  /* of x */
   int32_t stride; /* elements between rows of x and dx, >= width; the rest of
                      a row is zeros */
-  int32_t n_layers, rank;
-  /* NAME.V_kernels.l, NAME.W_kernels.l, NAME.bias.l */
+  int32_t n_layers, rank; /* 0: full */
+  /* NAME.V_kernels.l, NAME.W_kernels.l, NAME.bias.l; full: NAME.kernels.l,
+   * NAME.bias.l */
   const char *name, *group;
   ts_precision precision;
+  bool floats; /* x, y and all that is kept are f32, whatever the products are
+                  of */
   /* Whoever takes Y has it as bf16, and gives DY so, where the products of
    * these layers are of bf16, too (ts_cross_is_half). */
   bool y_half;
@@ -32,7 +36,7 @@ typedef struct ts_cross_spec {
  * products are. */
 bool ts_cross_in_bf16(const ts_cross_spec *, const ts_kernels *);
 /* Adds its parameters to PARAMS; V and W are normal with variance
- * 2 / (width + rank), b is 0. */
+ * 2 / (rows + columns), b is 0. */
 ts_err ts_cross_create(ts_cross **, const ts_cross_spec *, ts_params *,
                        const ts_kernels *, uint64_t seed, ts_lane *);
 void ts_cross_destroy(ts_cross *);

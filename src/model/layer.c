@@ -122,6 +122,29 @@ static bool has_optimizer(const ts_optim_config *o) {
          !isnan(o->weight_decay);
 }
 
+static void own_param(ts_layer *l, ts_param *p) {
+  const ts_layer_config *c = l->config;
+  l->n_weights += (double)p->n;
+  p->below = !l->above;
+  p->frozen = c->frozen;
+  if (has_optimizer(&c->optimizer)) p->optimizer = &c->optimizer;
+  if (p->cols) p->l2 = c->l2;
+  p->keyed = !(c->parameters && *c->parameters);
+  if (p->keyed)
+    p->key = (uint32_t)ts_fnv1a(TS_FNV_START, p->name, strlen(p->name));
+}
+
+ts_err ts_layer_own(ts_layer *l, ts_param *p) {
+  const ts_param_init had = p->init;
+  const char *kind = l->config->init_kind;
+  own_param(l, p);
+  if ((kind && *kind && p->cols) || had.kind == TS_INIT_CONSTANT)
+    return init(l, p, had.scale == 1 ? TS_BOUND_ONES : 0);
+  return had.kind == TS_INIT_NORMAL
+             ? ts_param_init_normal(p, had.seed, had.scale)
+             : ts_param_init_uniform(p, had.seed, had.scale);
+}
+
 ts_err ts_layer_param(ts_layer *l, ts_param **p, int32_t i, bool last,
                       const char *tail, int32_t rows, int32_t cols,
                       double bound) {
@@ -141,14 +164,7 @@ ts_err ts_layer_param(ts_layer *l, ts_param **p, int32_t i, bool last,
              name.text);
   TS_TRY(ts_params_add(l->params, l->device, p, name.text, group.text, rows,
                        cols));
-  l->n_weights += (double)(*p)->n;
-  (*p)->below = !l->above;
-  (*p)->frozen = c->frozen;
-  if (has_optimizer(&c->optimizer)) (*p)->optimizer = &c->optimizer;
-  if (cols) (*p)->l2 = c->l2;
-  (*p)->keyed = !(c->parameters && *c->parameters);
-  if ((*p)->keyed)
-    (*p)->key = (uint32_t)ts_fnv1a(TS_FNV_START, name.text, name.n_bytes);
+  own_param(l, *p);
   TS_TRY(init(l, *p, bound));
 done:
   ts_str_reset(&name);

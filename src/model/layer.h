@@ -189,6 +189,9 @@ ts_err ts_layer_param(ts_layer *, ts_param **, int32_t i, bool last,
  * optimizer touches; every rank has all of it, and the same. */
 ts_err ts_layer_buffer(ts_layer *, ts_param **, int32_t i, const char *tail,
                        int32_t n, float value);
+/* A parameter that a component of the layer made is the layer's: of its group
+ * of weights, frozen, initial values by name, as those above. */
+ts_err ts_layer_own(ts_layer *, ts_param *);
 /* An array of N elements of SIZE bytes, zeroed, given back with the layer. */
 ts_err ts_layer_take(ts_layer *, void *p, int64_t n, size_t size);
 /* A hash of the layer's name: key of random numbers. */

@@ -23,7 +23,9 @@ tessera_sources += \
   src/model/layers/activation.c \
   src/model/layers/add.c \
   src/model/layers/batch_norm.c \
+  src/model/layers/bilinear.c \
   src/model/layers/concat.c \
+  src/model/layers/cross.c \
   src/model/layers/dot.c \
   src/model/layers/dropout.c \
   src/model/layers/fm.c \
@@ -36,6 +38,7 @@ tessera_sources += \
   src/model/layers/scale.c \
   src/model/layers/similarity.c \
   src/model/layers/slice.c \
+  src/model/layers/senet.c \
   src/model/layers/wide.c \
   src/model/act_body.h src/model/contract_body.h src/model/elements_body.h \
   src/model/kernels.h \

@@ -10,4 +10,7 @@ check_PROGRAMS += tests/model/test_layers tests/model/test_layers_basic
 tests_model_test_layers_SOURCES = tests/model/test_layers.c \
   tests/model/layer_rig.c tests/model/layer_rig.h
 tests_model_test_layers_basic_SOURCES = tests/model/test_layers_basic.c \
+check_PROGRAMS += tests/model/test_layers_interaction
+tests_model_test_layers_interaction_SOURCES = \
+  tests/model/test_layers_interaction.c \
   tests/model/layer_rig.c tests/model/layer_rig.h

@@ -170,3 +170,28 @@ const ts_layer_ops ts_layer_dot = {
         "  out   (B, d + n (n - 1) / 2), n = F + 1; (B, F (F - 1) / 2)\n"
         "  M. Naumov et al., \"Deep Learning Recommendation Model for\n"
         "  Personalization and Recommendation Systems\", 2019\n"};
+
+/* Without the vector. */
+const ts_layer_ops ts_layer_inner_product = {
+    .kind = "inner_product",
+    .data_bytes = sizeof(ts_dot),
+    .least = 1,
+    .most = 1,
+    .wants_fields = true,
+    .reads_embeddings = true,
+    .keeps_in = true,
+    .shape = shape,
+    .create = create,
+    .destroy = destroy,
+    .forward = forward,
+    .backward = backward,
+    .products = products,
+    .page = "y_ij = x_i . x_j for i < j: PNN's inner products, as kind dot "
+            "gives\n"
+            "them of fields alone\n"
+            "\n"
+            "  in    fields (B, F, d)\n"
+            "  out   (B, F (F - 1) / 2): y_01, y_02 .. y_12 ..\n"
+            "  Y. Qu et al., \"Product-Based Neural Networks for User "
+            "Response\n"
+            "  Prediction\", ICDM 2016\n"};

@@ -1,0 +1,330 @@
+/* bilinear.c - products of pairs of fields with weights between them: FiBiNET's
+ * bilinear interaction, and its sums over the vectors, PNN's outer products.
+ *
+ * Field i < F - 1 is multiplied by its weights, t_i = W x_i: one matrix of all,
+ * one of its own, or one for each j > i, below each other.  Then come the
+ * products with x_j. */
+#include <math.h>
+
+#include "model/layer_ops.h"
+
+enum { ALL, EACH, INTERACTION };
+
+typedef struct ts_bilinear_options {
+  int form;
+} ts_bilinear_options;
+
+static const ts_key keys[] = {
+    {TS_SCOPE_LAYER, "form", TS_KEY_CHOICE, offsetof(ts_bilinear_options, form),
+     "\"interaction\"", "", 1, 0, "all|each|interaction",
+     "one W of all fields, one of each field, or one of each pair"},
+};
+
+typedef struct ts_bilinear {
+  ts_param *w; /* (matrices d, d) */
+  int form;
+  bool sums;         /* over the vectors: of outer_product */
+  int32_t f, d;      /* F, d */
+  int64_t pairs, nt; /* floats of a sample's t */
+  float *t, *dt;     /* (batch_max, nt) */
+} ts_bilinear;
+
+/* Of field i: where its t lies, its weights, how many they give, and its first
+ * pair. */
+typedef struct ts_side {
+  int64_t t, w, pair;
+  int32_t wide, others;
+} ts_side;
+
+static ts_side side_of(const ts_bilinear *d, int32_t i) {
+  const int64_t pair = (int64_t)i * d->f - (int64_t)i * (i + 1) / 2;
+  const int64_t at = d->form == INTERACTION ? pair : i;
+  const int32_t others = d->f - 1 - i;
+  return (ts_side){.t = at * d->d,
+                   .w = d->form == ALL ? 0 : at * d->d * d->d,
+                   .pair = pair,
+                   .wide = d->form == INTERACTION ? others * d->d : d->d,
+                   .others = others};
+}
+
+static ts_err shape_of(ts_layer *l, int form, bool sums) {
+  ts_bilinear *d = l->data;
+  const ts_shape s = l->in[0].value->shape;
+  d->form = form;
+  d->sums = sums;
+  d->f = s.fields;
+  d->d = s.dim;
+  d->pairs = (int64_t)d->f * (d->f - 1) / 2;
+  d->nt = (form == INTERACTION ? d->pairs : d->f - 1) * d->d;
+  if (d->f < 2) return ts_layer_fail(l, "one field makes no pair");
+  if (d->pairs * d->d > TS_WIDTH_MAX)
+    return ts_layer_fail(l,
+                         "%lld pairs of %d numbers; a sample has %d numbers at "
+                         "most",
+                         (long long)d->pairs, d->d, TS_WIDTH_MAX);
+  return ts_layer_gives(l, NULL,
+                        sums ? ts_vector_of((int32_t)d->pairs)
+                             : ts_fields_of((int32_t)d->pairs, d->d));
+}
+
+static ts_err shape(ts_layer *l) {
+  const ts_bilinear_options *o = l->options;
+  return shape_of(l, o->form, false);
+}
+
+static ts_err outer_shape(ts_layer *l) {
+  return shape_of(l, INTERACTION, true);
+}
+
+static ts_err create(ts_layer *l, ts_lane *lane) {
+  (void)lane;
+  ts_bilinear *d = l->data;
+  const int64_t rows = d->form == ALL ? d->d : d->nt;
+  const int64_t n = (int64_t)l->spec->batch_max * d->nt;
+  TS_DO(ts_layer_param(l, &d->w, 0, false, "weight", (int32_t)rows, d->d,
+                       1 / sqrt((double)d->d)));
+  TS_DO(ts_layer_take(l, &d->t, n, 4));
+  return l->spec->training ? ts_layer_take(l, &d->dt, n, 4) : TS_OK;
+}
+
+/* t_i = W x_i. */
+static ts_err weigh(const ts_layer *l, const ts_layer_run *r, int32_t i) {
+  const ts_bilinear *d = l->data;
+  const ts_side s = side_of(d, i);
+  const ts_contract_args a = {.c = d->t + s.t,
+                              .a = l->in[0].value->x + (int64_t)i * d->d,
+                              .b = d->w->w + s.w,
+                              .cs = {.r = d->nt, .c = 1},
+                              .as = {.r = l->in[0].value->stride, .c = 1},
+                              .bs = {.r = d->d, .c = 1},
+                              .n_b = 1,
+                              .n_k = d->d,
+                              .n_h = 1,
+                              .n_i = r->batch,
+                              .n_j = s.wide,
+                              .scale = 1};
+  return ts_run_contract(l, r, &a);
+}
+
+/* Strides of y: of a pair's numbers, or of its sum. */
+static ts_stride4 y_strides(const ts_layer *l) {
+  const ts_bilinear *d = l->data;
+  return d->sums ? (ts_stride4){.b = l->out[0].stride, .r = 1}
+                 : (ts_stride4){.b = l->out[0].stride, .r = d->d, .c = 1};
+}
+
+/* y_ij = t_i x_j, summed where that is wanted. */
+static ts_err pair(const ts_layer *l, const ts_layer_run *r, int32_t i) {
+  const ts_bilinear *d = l->data;
+  const ts_side s = side_of(d, i);
+  const ts_stride4 ys = y_strides(l);
+  const ts_stride4 ts = {
+      .b = d->nt, .r = d->form == INTERACTION ? d->d : 0, .c = 1};
+  const ts_stride4 xs = {.b = l->in[0].value->stride, .r = d->d, .c = 1};
+  const float *x = l->in[0].value->x + (int64_t)(i + 1) * d->d;
+  const ts_map_args m = {.y = l->out[0].x + s.pair * ys.r,
+                         .a = d->t + s.t,
+                         .x = x,
+                         .ys = ys,
+                         .as = ts,
+                         .xs = xs,
+                         .n_b = r->batch,
+                         .n_h = 1,
+                         .n_i = s.others,
+                         .n_j = d->d,
+                         .op = TS_MAP_MULTIPLY,
+                         .scale = 1};
+  const ts_contract_args sum = {.c = m.y,
+                                .a = m.a,
+                                .b = x,
+                                .cs = {.b = ys.b, .h = 1},
+                                .as = {.b = ts.b, .h = ts.r, .c = 1},
+                                .bs = {.b = xs.b, .h = xs.r, .c = 1},
+                                .n_b = r->batch,
+                                .n_k = d->d,
+                                .n_h = s.others,
+                                .n_i = 1,
+                                .n_j = 1,
+                                .scale = 1};
+  return d->sums ? ts_run_contract(l, r, &sum) : ts_run_map(l, r, &m);
+}
+
+static ts_err forward(ts_layer *l, const ts_layer_run *r) {
+  const ts_bilinear *d = l->data;
+  TS_DO(ts_layer_begin(r, d->w, TS_FORWARD));
+  for (int32_t i = 0; i + 1 < d->f; i++) TS_DO(weigh(l, r, i));
+  TS_DO(ts_layer_end(r, d->w, TS_FORWARD));
+  for (int32_t i = 0; i + 1 < d->f; i++) TS_DO(pair(l, r, i));
+  return TS_OK;
+}
+
+/* dt_i = sum over j of dy_ij x_j, or dt_ij = dy_ij x_j. */
+static ts_err unpair(const ts_layer *l, const ts_layer_run *r, int32_t i) {
+  const ts_bilinear *d = l->data;
+  const ts_side s = side_of(d, i);
+  const ts_stride4 ys = y_strides(l);
+  const int64_t stride = l->in[0].value->stride;
+  const ts_map_args m = {.y = d->dt + s.t,
+                         .a = l->out[0].dx + s.pair * ys.r,
+                         .x = l->in[0].value->x + (int64_t)(i + 1) * d->d,
+                         .ys = {.b = d->nt, .r = d->d, .c = 1},
+                         .as = ys,
+                         .xs = {.b = stride, .r = d->d, .c = 1},
+                         .n_b = r->batch,
+                         .n_h = 1,
+                         .n_i = s.others,
+                         .n_j = d->d,
+                         .op = TS_MAP_MULTIPLY,
+                         .scale = 1};
+  const ts_contract_args sum = {.c = m.y,
+                                .a = m.a,
+                                .b = m.x,
+                                .cs = {.b = d->nt, .h = 1},
+                                .as = {.b = ys.b, .h = ys.c, .c = ys.r},
+                                .bs = {.b = stride, .h = 1, .c = d->d},
+                                .n_b = r->batch,
+                                .n_k = s.others,
+                                .n_h = d->d,
+                                .n_i = 1,
+                                .n_j = 1,
+                                .scale = 1};
+  return d->form == INTERACTION ? ts_run_map(l, r, &m)
+                                : ts_run_contract(l, r, &sum);
+}
+
+/* dx_j += dy_ij t_i, dx_i += W^T dt_i. */
+static ts_err add_dx(const ts_layer *l, const ts_layer_run *r, int32_t i) {
+  const ts_bilinear *d = l->data;
+  const ts_side s = side_of(d, i);
+  const ts_stride4 ys = y_strides(l);
+  const int64_t stride = l->in[0].value->stride;
+  float *dx = l->in[0].dx + (int64_t)i * d->d;
+  const ts_map_args m = {
+      .y = dx + d->d,
+      .a = l->out[0].dx + s.pair * ys.r,
+      .x = d->t + s.t,
+      .ys = {.b = stride, .r = d->d, .c = 1},
+      .as = ys,
+      .xs = {.b = d->nt, .r = d->form == INTERACTION ? d->d : 0, .c = 1},
+      .n_b = r->batch,
+      .n_h = 1,
+      .n_i = s.others,
+      .n_j = d->d,
+      .op = TS_MAP_MULTIPLY,
+      .scale = 1,
+      .add = true};
+  const ts_contract_args a = {.c = dx,
+                              .a = d->dt + s.t,
+                              .b = d->w->w + s.w,
+                              .cs = {.r = stride, .c = 1},
+                              .as = {.r = d->nt, .c = 1},
+                              .bs = {.r = 1, .c = d->d},
+                              .n_b = 1,
+                              .n_k = s.wide,
+                              .n_h = 1,
+                              .n_i = r->batch,
+                              .n_j = d->d,
+                              .scale = 1,
+                              .add = true};
+  TS_DO(ts_run_map(l, r, &m));
+  return ts_run_contract(l, r, &a);
+}
+
+/* dW = sum over samples of dt_i x_i^T; of all fields, too, where they share
+ * it. */
+static ts_err add_dw(const ts_layer *l, const ts_layer_run *r, int32_t i) {
+  const ts_bilinear *d = l->data;
+  const ts_side s = side_of(d, i);
+  const ts_contract_args a = {.c = d->w->grad + s.w,
+                              .a = d->dt + s.t,
+                              .b = l->in[0].value->x + (int64_t)i * d->d,
+                              .cs = {.r = d->d, .c = 1},
+                              .as = {.r = 1, .c = d->nt},
+                              .bs = {.r = 1, .c = l->in[0].value->stride},
+                              .n_b = 1,
+                              .n_k = r->batch,
+                              .n_h = 1,
+                              .n_i = s.wide,
+                              .n_j = d->d,
+                              .scale = 1,
+                              .add = d->form == ALL && i > 0};
+  return ts_run_contract(l, r, &a);
+}
+
+static ts_err backward(ts_layer *l, const ts_layer_run *r) {
+  ts_bilinear *d = l->data;
+  const ts_input *in = &l->in[0];
+  const size_t bytes = (size_t)r->batch * (size_t)in->value->stride * 4;
+  for (int32_t i = 0; i + 1 < d->f; i++) TS_DO(unpair(l, r, i));
+  if (in->dx) TS_DO(ts_run_zero(l, r, in->dx, bytes));
+  TS_DO(ts_layer_begin(r, d->w, TS_BACKWARD));
+  for (int32_t i = 0; i + 1 < d->f; i++) {
+    if (in->dx) TS_DO(add_dx(l, r, i));
+    TS_DO(add_dw(l, r, i));
+  }
+  TS_DO(ts_layer_gave(r, &d->w, 1));
+  return ts_layer_end(r, d->w, TS_BACKWARD);
+}
+
+/* Besides one for each weight. */
+static double products(const ts_layer *l) {
+  const ts_bilinear *d = l->data;
+  const double again = d->form == ALL ? d->f - 2 : 0;
+  return again * d->d * d->d + (double)d->pairs * d->d;
+}
+
+const ts_layer_ops ts_layer_bilinear = {
+    .kind = "bilinear",
+    .keys = keys,
+    .n_keys = sizeof keys / sizeof *keys,
+    .options_bytes = sizeof(ts_bilinear_options),
+    .data_bytes = sizeof(ts_bilinear),
+    .least = 1,
+    .most = 1,
+    .wants_fields = true,
+    .keeps_in = true,
+    .shape = shape,
+    .create = create,
+    .forward = forward,
+    .backward = backward,
+    .products = products,
+    .page =
+        "y_ij = (W x_i) * x_j for i < j, by element: FiBiNET's bilinear\n"
+        "interaction.  W is one of all fields, W_i (each) or W_ij\n"
+        "(interaction).\n"
+        "\n"
+        "  in    fields (B, F, d)\n"
+        "  out   fields (B, F (F - 1) / 2, d): y_01, y_02 .. y_12 ..\n"
+        "  NAME.0.weight (d, d); each: ((F - 1) d, d), W_0, W_1 .. below each\n"
+        "        other (the last field needs none); interaction:\n"
+        "        (F (F - 1) / 2 d, d), W_01, W_02 ..: uniform in +-1/sqrt(d),\n"
+        "        as PyTorch's Linear without bias, of which FuxiCTR has one\n"
+        "        for each\n"
+        "  T. Huang, Z. Zhang, J. Zhang, \"FiBiNET: Combining Feature\n"
+        "  Importance and Bilinear Feature Interaction for Click-Through\n"
+        "  Rate Prediction\", RecSys 2019\n"};
+
+const ts_layer_ops ts_layer_outer_product = {
+    .kind = "outer_product",
+    .data_bytes = sizeof(ts_bilinear),
+    .least = 1,
+    .most = 1,
+    .wants_fields = true,
+    .keeps_in = true,
+    .shape = outer_shape,
+    .create = create,
+    .forward = forward,
+    .backward = backward,
+    .products = products,
+    .page =
+        "y_ij = x_j . (W_ij x_i) for i < j: weighted sums of the outer\n"
+        "product of each pair of vectors, as DeepCTR's OutterProductLayer\n"
+        "has them with kernel_type \"mat\" for PNN\n"
+        "\n"
+        "  in    fields (B, F, d)\n"
+        "  out   (B, F (F - 1) / 2): y_01, y_02 .. y_12 ..\n"
+        "  NAME.0.weight (F (F - 1) / 2 d, d): W_01, W_02 .. below each "
+        "other,\n"
+        "        uniform in +-1/sqrt(d)\n"
+        "  Y. Qu et al., \"Product-Based Neural Networks for User Response\n"
+        "  Prediction\", ICDM 2016\n"};
