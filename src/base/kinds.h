@@ -72,7 +72,13 @@
   X(senet)                                                                     \
   X(bilinear)                                                                  \
   X(inner_product)                                                             \
-  X(outer_product)
+  X(outer_product)                                                             \
+  X(field_attention)                                                           \
+  X(cin)                                                                       \
+  X(experts)                                                                   \
+  X(task_product)                                                              \
+  X(gate)                                                                      \
+  X(two_stream)
 
 /* ts_pipeline_name in a file of src/train/. */
 #define TS_PIPELINES(X)                                                        \

@@ -24,11 +24,17 @@ tessera_sources += \
   src/model/layers/add.c \
   src/model/layers/batch_norm.c \
   src/model/layers/bilinear.c \
+  src/model/layers/cin.c \
   src/model/layers/concat.c \
   src/model/layers/cross.c \
   src/model/layers/dot.c \
   src/model/layers/dropout.c \
+  src/model/layers/experts.c \
+  src/model/layers/field_attention.c \
   src/model/layers/fm.c \
+  src/model/layers/gate.c \
+  src/model/layers/gate.h \
+  src/model/layers/gate_mask.c \
   src/model/layers/linear.c \
   src/model/layers/mlp.c \
   src/model/layers/multiply.c \
@@ -39,6 +45,8 @@ tessera_sources += \
   src/model/layers/similarity.c \
   src/model/layers/slice.c \
   src/model/layers/senet.c \
+  src/model/layers/task_product.c \
+  src/model/layers/two_stream.c \
   src/model/layers/wide.c \
   src/model/act_body.h src/model/contract_body.h src/model/elements_body.h \
   src/model/kernels.h \

@@ -165,3 +165,138 @@ TS_TEST(senet) {
   c.arg = "";
   lr_check(&c);
 }
+
+/* ---- field_attention ----------------------------------------------------- */
+
+typedef struct attention_shape {
+  int32_t layers, heads, dim;
+  bool scale, residual;
+} attention_shape;
+
+/* One layer of one sample: Y (f, a) of X (f, n). */
+static void attend(double *y, const double *x, const double *w,
+                   const attention_shape *t, int32_t f, int32_t n) {
+  const int32_t a = t->heads * t->dim, parts = t->residual && n != a ? 4 : 3;
+  double q[MOST];
+  for (int32_t i = 0; i < f; i++)
+    affine(q + i * parts * a, w, NULL, x + i * n, parts * a, n);
+  for (int32_t i = 0; i < f; i++)
+    for (int32_t h = 0; h < t->heads; h++) {
+      double p[MOST], sum = 0;
+      for (int32_t j = 0; j < f; j++) {
+        double dot = 0;
+        for (int32_t c = h * t->dim; c < (h + 1) * t->dim; c++)
+          dot += q[i * parts * a + c] * q[j * parts * a + a + c];
+        p[j] = exp(t->scale ? dot / sqrt(t->dim) : dot);
+        sum += p[j];
+      }
+      for (int32_t c = h * t->dim; c < (h + 1) * t->dim; c++) {
+        double v = parts == 4 ? q[i * parts * a + 3 * a + c] : 0;
+        if (parts == 3 && t->residual) v = x[i * n + c];
+        for (int32_t j = 0; j < f; j++)
+          v += p[j] / sum * q[j * parts * a + 2 * a + c];
+        y[i * a + c] = fmax(0, v);
+      }
+    }
+}
+
+static void attention_oracle(double *out, const lr_point *p, const void *arg) {
+  const attention_shape *t = arg;
+  const int32_t f = p->n_features, a = t->heads * t->dim;
+  double all[LR_BATCH * MOST], x[MOST];
+  int32_t n = p->dim[0];
+  lr_embeddings(p, all);
+  for (int32_t s = 0; s < p->batch; s++, n = p->dim[0]) {
+    memcpy(x, all + s * f * n, (size_t)(f * n) * sizeof *x);
+    for (int32_t l = 0; l < t->layers; l++, n = a) {
+      attend(out + s * f * a, x, param(p, "y.%d.weight", l), t, f, n);
+      memcpy(x, out + s * f * a, (size_t)(f * a) * sizeof *x);
+    }
+  }
+}
+
+/* Rows with a gap and without, widths equal and not, one to three layers. */
+TS_TEST(field_attention) {
+  static const attention_shape shapes[] = {{1, 2, 3, false, true},
+                                           {3, 2, 4, true, true},
+                                           {2, 1, 8, false, true},
+                                           {2, 2, 3, true, false},
+                                           {3, 1, 5, false, true}};
+  for (size_t k = 0; k < sizeof shapes / sizeof *shapes; k++)
+    for (int gap = 0; gap < 2; gap++) {
+      const attention_shape *t = &shapes[k];
+      char layers[200];
+      snprintf(layers, sizeof layers,
+               "{ name = \"y\"; kind = \"field_attention\"; in = \"fields\"; "
+               "layers = %d; heads = %d; dim = %d; scale = %s; residual = %s; "
+               "}",
+               t->layers, t->heads, t->dim, t->scale ? "true" : "false",
+               t->residual ? "true" : "false");
+      const int32_t f = gap ? 3 : 4;
+      lr_check(&(lr_case){.layers = layers,
+                          .tables = gap ? LR_TABLES("0..2", "5")
+                                        : LR_TABLES("0..3", "8"),
+                          .n_out = f * t->heads * t->dim,
+                          .oracle = attention_oracle,
+                          .arg = t});
+    }
+}
+
+/* ---- cin ----------------------------------------------------------------- */
+
+typedef struct cin_shape {
+  int32_t n, h[3];
+  bool halves, relu;
+} cin_shape;
+
+static void cin_oracle(double *out, const lr_point *p, const void *arg) {
+  const cin_shape *t = arg;
+  const int32_t f = p->n_features, d = p->dim[0];
+  for (int32_t s = 0; s < p->batch; s++) {
+    double x0[MOST], x[MOST], y[MOST], z[MOST];
+    int32_t prev = f;
+    for (int32_t i = 0; i < f * d; i++)
+      x[i] = x0[i] = p->emb[i / d][s * d + i % d];
+    for (int32_t l = 0; l < t->n; l++) {
+      const int32_t h = t->h[l], half = t->halves && l + 1 < t->n ? h / 2 : 0;
+      for (int32_t c = 0; c < d; c++) {
+        double map[MOST];
+        for (int32_t i = 0; i < prev * f; i++)
+          z[i] = x[i / f * d + c] * x0[i % f * d + c];
+        affine(map, param(p, "y.%d.weight", l), param(p, "y.%d.bias", l), z, h,
+               prev * f);
+        for (int32_t i = 0; i < h; i++)
+          y[i * d + c] = t->relu ? fmax(0, map[i]) : map[i];
+      }
+      for (int32_t i = half; i < h; i++, out++)
+        for (int32_t c = *out = 0; c < d; c++) *out += y[i * d + c];
+      memcpy(x, y, sizeof x);
+      prev = half ? half : h;
+    }
+  }
+}
+
+TS_TEST(cin) {
+  static const cin_shape shapes[] = {{1, {3}, false, false},
+                                     {3, {4, 2, 5}, false, true},
+                                     {3, {4, 6, 3}, true, false}};
+  static const char *const keys[] = {
+      "layers = 3", "layers = [4, 2, 5]; activation = \"relu\"",
+      "layers = [4, 6, 3]; split_half = true"};
+  static const int32_t n_out[] = {3, 11, 8};
+  char layers[200];
+  for (int k = 0; k < 3; k++) {
+    snprintf(layers, sizeof layers,
+             "{ name = \"y\"; kind = \"cin\"; in = \"fields\"; %s; }", keys[k]);
+    lr_check(&(lr_case){.layers = layers,
+                        .tables = LR_TABLES("0..2", "4"),
+                        .n_out = n_out[k],
+                        .oracle = cin_oracle,
+                        .arg = &shapes[k]});
+  }
+  lr_refused(&(lr_case){.layers = "{ name = \"y\"; kind = \"cin\"; in = "
+                                  "\"fields\"; layers = [3, 2]; split_half = "
+                                  "true; }",
+                        .n_out = 3},
+             "split_half needs an even number of maps");
+}

@@ -1,0 +1,145 @@
+/* gate_mask.c - MaskNet's mask block. */
+#include "model/layers/gate.h"
+
+/* e: the last input. */
+static const ts_input *embeddings(const ts_layer *l) {
+  return &l->in[l->n_in[TS_ROLE_IN] - 1];
+}
+
+static int32_t hidden(const ts_layer *l) {
+  const ts_gate_options *o = l->options;
+  return o->hidden ? o->hidden : ts_shape_width(l->in[0].value->shape);
+}
+
+static ts_err create_linears(ts_layer *l, ts_lane *lane) {
+  const ts_gate_options *o = l->options;
+  ts_gate *d = l->data;
+  const ts_value *x = l->in[0].value, *e = embeddings(l)->value;
+  const int32_t n = ts_shape_width(x->shape), h = hidden(l);
+  const ts_rows_linear_spec s[] = {{.n_in = ts_shape_width(e->shape),
+                                    .in_stride = e->stride,
+                                    .n_out = h,
+                                    .rows_each = 1,
+                                    .bias = true,
+                                    .relu = true,
+                                    .need_dx = embeddings(l)->dx != NULL},
+                                   {.i = 1,
+                                    .n_in = h,
+                                    .in_stride = h,
+                                    .n_out = n,
+                                    .rows_each = 1,
+                                    .bias = true,
+                                    .need_dx = true},
+                                   {.i = 2,
+                                    .n_in = n,
+                                    .in_stride = n,
+                                    .n_out = o->units,
+                                    .rows_each = 1,
+                                    .need_dx = true}};
+  for (int k = 0; k < 3; k++)
+    TS_DO(ts_rows_linear_create(&d->mask[k], l, &s[k], lane));
+  if (!o->norm) return TS_OK;
+  TS_DO(ts_layer_param(l, &d->norm[0], 3, false, "weight", o->units, 0,
+                       TS_BOUND_ONES));
+  return ts_layer_param(l, &d->norm[1], 3, false, "bias", o->units, 0, 0);
+}
+
+ts_err ts_gate_mask_create(ts_layer *l, ts_lane *lane) {
+  const ts_gate_options *o = l->options;
+  ts_gate *d = l->data;
+  const int64_t b = l->spec->batch_max;
+  const int32_t n = ts_shape_width(l->in[0].value->shape), h = hidden(l);
+  TS_DO(create_linears(l, lane));
+  TS_DO(ts_layer_take(l, &d->h, b * h, 4));
+  TS_DO(ts_layer_take(l, &d->m, b * n, 4));
+  TS_DO(ts_layer_take(l, &d->v, b * n, 4));
+  TS_DO(ts_layer_take(l, &d->t, b * o->units, 4));
+  if (!l->spec->training) return TS_OK;
+  TS_DO(ts_layer_take(l, &d->dh, b * h, 4));
+  TS_DO(ts_layer_take(l, &d->dm, b * n, 4));
+  TS_DO(ts_layer_take(l, &d->dv, b * n, 4));
+  if (l->n_in[TS_ROLE_IN] > 1) return TS_OK;
+  return ts_layer_take(l, &d->de, b * l->in[0].value->stride, 4);
+}
+
+/* y = relu(norm(t)); backward from out's dx in its place. */
+static ts_err finish(const ts_layer *l, const ts_layer_run *r, ts_pass pass) {
+  const ts_gate_options *o = l->options;
+  const ts_gate *d = l->data;
+  const ts_value *y = &l->out[0];
+  const ts_norm_args n = {.x = d->t,
+                          .y = y->x,
+                          .dy = y->dx,
+                          .dx = y->dx,
+                          .gain = o->norm ? d->norm[0]->w : NULL,
+                          .bias = o->norm ? d->norm[1]->w : NULL,
+                          .dgain = o->norm ? d->norm[0]->grad : NULL,
+                          .dbias = o->norm ? d->norm[1]->grad : NULL,
+                          .rows = r->batch,
+                          .x_stride = o->units,
+                          .y_stride = o->units,
+                          .n = o->units,
+                          .kind = TS_NORM_LAYER,
+                          .eps = 1e-5f};
+  const ts_act_args a = {.x = o->norm || pass == TS_BACKWARD ? y->x : d->t,
+                         .y = y->x,
+                         .dy = y->dx,
+                         .dx = y->dx,
+                         .rows = r->batch,
+                         .x_stride = o->units,
+                         .y_stride = o->units,
+                         .n = o->units,
+                         .kind = TS_ACT_RELU};
+  if (o->norm && pass == TS_FORWARD) TS_DO(ts_run_norm(l, r, &n, pass));
+  TS_DO(ts_run_act(l, r, &a, pass));
+  return o->norm && pass == TS_BACKWARD ? ts_run_norm(l, r, &n, pass) : TS_OK;
+}
+
+static ts_err begin(const ts_layer *l, const ts_layer_run *r, ts_pass pass) {
+  const ts_gate *d = l->data;
+  return d->norm[0] ? ts_layer_begin(r, d->norm[0], pass) : TS_OK;
+}
+
+static ts_err end(const ts_layer *l, const ts_layer_run *r, ts_pass pass) {
+  const ts_gate *d = l->data;
+  if (!d->norm[0]) return TS_OK;
+  if (pass == TS_BACKWARD) TS_DO(ts_layer_gave(r, d->norm, 2));
+  return ts_layer_end(r, d->norm[0], pass);
+}
+
+ts_err ts_gate_mask_forward(ts_layer *l, const ts_layer_run *r) {
+  ts_gate *d = l->data;
+  const ts_value *x = l->in[0].value;
+  const int32_t n = ts_shape_width(x->shape);
+  TS_DO(ts_rows_linear_forward(&d->mask[0], r, d->h, embeddings(l)->value->x));
+  TS_DO(ts_rows_linear_forward(&d->mask[1], r, d->m, d->h));
+  TS_DO(ts_gate_times(l, r, (ts_gate_rows){d->v, n}, (ts_gate_rows){d->m, n},
+                      (ts_gate_rows){x->x, x->stride}, n, false));
+  TS_DO(ts_rows_linear_forward(&d->mask[2], r, d->t, d->v));
+  TS_DO(begin(l, r, TS_FORWARD));
+  TS_DO(finish(l, r, TS_FORWARD));
+  return end(l, r, TS_FORWARD);
+}
+
+ts_err ts_gate_mask_backward(ts_layer *l, const ts_layer_run *r) {
+  ts_gate *d = l->data;
+  const ts_input *in = &l->in[0], *e = embeddings(l);
+  const ts_value *x = in->value;
+  const int32_t n = ts_shape_width(x->shape);
+  const ts_gate_rows dv = {d->dv, n};
+  TS_DO(begin(l, r, TS_BACKWARD));
+  TS_DO(finish(l, r, TS_BACKWARD));
+  TS_DO(end(l, r, TS_BACKWARD));
+  TS_DO(
+      ts_rows_linear_backward(&d->mask[2], r, dv.x, l->out[0].dx, d->v, d->t));
+  TS_DO(ts_gate_times(l, r, (ts_gate_rows){d->dm, n}, dv,
+                      (ts_gate_rows){x->x, x->stride}, n, false));
+  if (in->dx)
+    TS_DO(ts_gate_times(l, r, (ts_gate_rows){in->dx, x->stride}, dv,
+                        (ts_gate_rows){d->m, n}, n, false));
+  TS_DO(ts_rows_linear_backward(&d->mask[1], r, d->dh, d->dm, d->h, d->m));
+  float *de = d->de && in->dx ? d->de : e->dx;
+  TS_DO(ts_rows_linear_backward(&d->mask[0], r, de, d->dh, e->value->x, d->h));
+  if (de != d->de || !de) return TS_OK;
+  return ts_run_copy(l, r, in->dx, x->stride, de, x->stride, n, true);
+}

@@ -1,0 +1,102 @@
+/* task_product.c - the probability of one event after another (ESMM). */
+#include "model/layer_ops.h"
+
+typedef struct ts_task_product {
+  float *p[2]; /* (batch_max, n) sigmoids */
+  float *dp;
+} ts_task_product;
+
+static ts_err shape(ts_layer *l) {
+  const ts_value *a = l->in[0].value, *b = l->in[1].value;
+  char s[TS_SHAPE_BYTES], t[TS_SHAPE_BYTES];
+  const int32_t n = ts_shape_width(a->shape);
+  if (n != ts_shape_width(b->shape))
+    return ts_layer_fail(l,
+                         "\"%.80s\" is %s, but \"%.80s\" is %s: it takes two "
+                         "logits of one shape, such as (B, 1)",
+                         a->name, ts_layer_shape_text(s, a->shape), b->name,
+                         ts_layer_shape_text(t, b->shape));
+  return ts_layer_gives(l, NULL, ts_vector_of(n));
+}
+
+static ts_err create(ts_layer *l, ts_lane *lane) {
+  (void)lane;
+  ts_task_product *d = l->data;
+  const int64_t n =
+      (int64_t)l->spec->batch_max * ts_shape_width(l->out[0].shape);
+  for (int k = 0; k < 2; k++) TS_DO(ts_layer_take(l, &d->p[k], n, 4));
+  return l->spec->training ? ts_layer_take(l, &d->dp, n, 4) : TS_OK;
+}
+
+static ts_err sigmoid(const ts_layer *l, const ts_layer_run *r, int k,
+                      ts_pass pass) {
+  const ts_task_product *d = l->data;
+  const ts_input *in = &l->in[k];
+  const ts_act_args a = {.x = in->value->x,
+                         .y = d->p[k],
+                         .dy = d->dp,
+                         .dx = in->dx,
+                         .rows = r->batch,
+                         .x_stride = in->value->stride,
+                         .y_stride = ts_shape_width(l->out[0].shape),
+                         .n = ts_shape_width(l->out[0].shape),
+                         .kind = TS_ACT_SIGMOID};
+  return ts_run_act(l, r, &a, pass);
+}
+
+/* Y = a x, of (B, n) each. */
+static ts_err times(const ts_layer *l, const ts_layer_run *r, float *y,
+                    const float *a, const float *x) {
+  const int32_t n = ts_shape_width(l->out[0].shape);
+  const ts_stride4 rows = {.b = n, .c = 1};
+  const ts_map_args m = {.y = y,
+                         .a = a,
+                         .x = x,
+                         .ys = rows,
+                         .as = rows,
+                         .xs = rows,
+                         .n_b = r->batch,
+                         .n_h = 1,
+                         .n_i = 1,
+                         .n_j = n,
+                         .op = TS_MAP_MULTIPLY,
+                         .scale = 1};
+  return ts_run_map(l, r, &m);
+}
+
+static ts_err forward(ts_layer *l, const ts_layer_run *r) {
+  const ts_task_product *d = l->data;
+  for (int k = 0; k < 2; k++) TS_DO(sigmoid(l, r, k, TS_FORWARD));
+  return times(l, r, l->out[0].x, d->p[0], d->p[1]);
+}
+
+static ts_err backward(ts_layer *l, const ts_layer_run *r) {
+  const ts_task_product *d = l->data;
+  for (int k = 0; k < 2; k++) {
+    if (!l->in[k].dx) continue;
+    TS_DO(times(l, r, d->dp, l->out[0].dx, d->p[1 - k]));
+    TS_DO(sigmoid(l, r, k, TS_BACKWARD));
+  }
+  return TS_OK;
+}
+
+const ts_layer_ops ts_layer_task_product = {
+    .kind = "task_product",
+    .data_bytes = sizeof(ts_task_product),
+    .least = 2,
+    .most = 2,
+    .keeps_in = true,
+    .shape = shape,
+    .create = create,
+    .forward = forward,
+    .backward = backward,
+    .page =
+        "y = sigmoid(a) sigmoid(b): of two logits, say of a click and of a\n"
+        "conversion after it, the probability of both: ESMM's pCTCVR.  Its\n"
+        "output takes loss = \"bce\" with from = \"probability\".\n"
+        "\n"
+        "  in    two logits (B, n), n being 1 as a rule\n"
+        "  out   (B, n), probabilities\n"
+        "  X. Ma et al., \"Entire Space Multi-Task Model: An Effective\n"
+        "  Approach for Estimating Post-Click Conversion Rate\", SIGIR "
+        "2018\n"};
