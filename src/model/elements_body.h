@@ -63,7 +63,7 @@ static ts_err map(const ts_map_args *args) {
   }
   if (n_i == 1 || rows_follow(t, n_j, false)) {
     n_j *= n_i, n_i = 1;
-    if (n_h == 1 || rows_follow(t, n_j, true)) n_j *= n_h, n_h = 1;
+    if (rows_follow(t, n_j, true)) n_j *= n_h, n_h = 1;
   }
   const int64_t each = n_h * n_i;
 #pragma omp parallel for schedule(static)
