@@ -6,11 +6,12 @@ tests_model_test_models_SOURCES = tests/model/test_models.c \
 
 # Kinds of a graph's layers against oracles in double: a program for a few
 # kinds each, with the rig.
-check_PROGRAMS += tests/model/test_layers tests/model/test_layers_basic
+check_PROGRAMS += tests/model/test_layers tests/model/test_layers_basic \
+  tests/model/test_layers_interaction
 tests_model_test_layers_SOURCES = tests/model/test_layers.c \
   tests/model/layer_rig.c tests/model/layer_rig.h
 tests_model_test_layers_basic_SOURCES = tests/model/test_layers_basic.c \
-check_PROGRAMS += tests/model/test_layers_interaction
+  tests/model/layer_rig.c tests/model/layer_rig.h
 tests_model_test_layers_interaction_SOURCES = \
   tests/model/test_layers_interaction.c \
   tests/model/layer_rig.c tests/model/layer_rig.h
