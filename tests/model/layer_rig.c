@@ -103,6 +103,7 @@ static void fill_inputs(lr_rig *r) {
   p->batch = LR_BATCH;
   p->n_dense = r->c->n_dense;
   p->n_out = n_out;
+  p->seed = r->config->run.seed;
   p->n_features = ts_feature_count(r->config);
   ck_assert_int_le(p->n_features, LR_FEATURES_MAX);
   for (int32_t f = 0; f < p->n_features; f++) {

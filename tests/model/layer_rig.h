@@ -23,6 +23,7 @@ enum { LR_BATCH = 7, LR_FEATURES_MAX = 16, LR_PARAMS_MAX = 64 };
 /* Inputs and parameters in double. */
 typedef struct lr_point {
   int32_t batch, n_dense, n_features, n_out;
+  int64_t seed; /* the deck's */
   int32_t dim[LR_FEATURES_MAX];
   double *dense;                /* (batch, n_dense) */
   double *emb[LR_FEATURES_MAX]; /* (batch, dim), in the deck's order */
