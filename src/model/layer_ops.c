@@ -217,6 +217,24 @@ ts_err ts_run_zero(const ts_layer *l, const ts_layer_run *r, void *p,
   return ts_lane_run(r->lane, "zero", zero_task, a);
 }
 
+ts_err ts_run_products(const ts_layer *l, const ts_layer_run *r, float *c,
+                       ts_stride4 cs, const float *a, ts_stride4 as,
+                       const float *b, ts_stride4 bs, ts_sizes n, float scale,
+                       bool add) {
+  const ts_contract_args t = {c,   a,   b,   cs,  as,    bs, n.b,
+                              n.k, n.h, n.i, n.j, scale, add};
+  return run_contract(l, r, &t);
+}
+
+ts_err ts_run_times(const ts_layer *l, const ts_layer_run *r, float *y,
+                    ts_stride4 ys, const float *a, ts_stride4 as,
+                    const float *x, ts_stride4 xs, ts_sizes n, float scale,
+                    bool add) {
+  const ts_map_args t = {
+      y, a, x, ys, as, xs, n.b, n.h, n.i, n.j, TS_MAP_MULTIPLY, scale, add};
+  return run_map(l, r, &t);
+}
+
 /* ---- parameters ---------------------------------------------------------- */
 
 ts_err ts_layer_begin(const ts_layer_run *r, const ts_param *p, ts_pass pass) {

@@ -66,6 +66,21 @@ ts_err ts_packed_give(const ts_packed *, const ts_layer *, const ts_layer_run *,
  * are where that is off.  TO may be FROM. */
 ts_err ts_run_drop(const ts_layer *, const ts_layer_run *, int32_t i,
                    ts_rows to, ts_rows from, int32_t n, double p);
+/* Kernels contract and map (a x) with their arguments in a row; sizes of b, h,
+ * i, j, k. */
+typedef struct ts_sizes {
+  int64_t b;
+  int32_t h, i, j;
+  int64_t k;
+} ts_sizes;
+ts_err ts_run_products(const ts_layer *, const ts_layer_run *, float *c,
+                       ts_stride4 cs, const float *a, ts_stride4 as,
+                       const float *b, ts_stride4 bs, ts_sizes, float scale,
+                       bool add);
+ts_err ts_run_times(const ts_layer *, const ts_layer_run *, float *y,
+                    ts_stride4 ys, const float *a, ts_stride4 as,
+                    const float *x, ts_stride4 xs, ts_sizes, float scale,
+                    bool add);
 
 /* The parameters of one group, whose first is P: acquired and released; the
  * gradients of N of them, in the order of creation, are ready. */

@@ -17,3 +17,6 @@ tests_model_test_layers_interaction_SOURCES = \
   tests/model/test_layers_interaction.c \
 tests_model_test_layers_mlp_SOURCES = tests/model/test_layers_mlp.c \
   tests/model/layer_rig.c tests/model/layer_rig.h
+check_PROGRAMS += tests/model/test_layers_tasks
+tests_model_test_layers_tasks_SOURCES = tests/model/test_layers_tasks.c \
+  tests/model/layer_rig.c tests/model/layer_rig.h

@@ -91,19 +91,11 @@ static ts_err create(ts_layer *l, ts_lane *lane) {
 static ts_err weigh(const ts_layer *l, const ts_layer_run *r, int32_t i) {
   const ts_bilinear *d = l->data;
   const ts_side s = side_of(d, i);
-  const ts_contract_args a = {.c = d->t + s.t,
-                              .a = l->in[0].value->x + (int64_t)i * d->d,
-                              .b = d->w->w + s.w,
-                              .cs = {.r = d->nt, .c = 1},
-                              .as = {.r = l->in[0].value->stride, .c = 1},
-                              .bs = {.r = d->d, .c = 1},
-                              .n_b = 1,
-                              .n_k = d->d,
-                              .n_h = 1,
-                              .n_i = r->batch,
-                              .n_j = s.wide,
-                              .scale = 1};
-  return ts_run_contract(l, r, &a);
+  return ts_run_products(l, r, d->t + s.t, (ts_stride4){.r = d->nt, .c = 1},
+                         l->in[0].value->x + (int64_t)i * d->d,
+                         (ts_stride4){.r = l->in[0].value->stride, .c = 1},
+                         d->w->w + s.w, (ts_stride4){.r = d->d, .c = 1},
+                         (ts_sizes){1, 1, r->batch, s.wide, d->d}, 1, false);
 }
 
 /* Strides of y: of a pair's numbers, or of its sum. */
@@ -122,31 +114,16 @@ static ts_err pair(const ts_layer *l, const ts_layer_run *r, int32_t i) {
       .b = d->nt, .r = d->form == INTERACTION ? d->d : 0, .c = 1};
   const ts_stride4 xs = {.b = l->in[0].value->stride, .r = d->d, .c = 1};
   const float *x = l->in[0].value->x + (int64_t)(i + 1) * d->d;
-  const ts_map_args m = {.y = l->out[0].x + s.pair * ys.r,
-                         .a = d->t + s.t,
-                         .x = x,
-                         .ys = ys,
-                         .as = ts,
-                         .xs = xs,
-                         .n_b = r->batch,
-                         .n_h = 1,
-                         .n_i = s.others,
-                         .n_j = d->d,
-                         .op = TS_MAP_MULTIPLY,
-                         .scale = 1};
-  const ts_contract_args sum = {.c = m.y,
-                                .a = m.a,
-                                .b = x,
-                                .cs = {.b = ys.b, .h = 1},
-                                .as = {.b = ts.b, .h = ts.r, .c = 1},
-                                .bs = {.b = xs.b, .h = xs.r, .c = 1},
-                                .n_b = r->batch,
-                                .n_k = d->d,
-                                .n_h = s.others,
-                                .n_i = 1,
-                                .n_j = 1,
-                                .scale = 1};
-  return d->sums ? ts_run_contract(l, r, &sum) : ts_run_map(l, r, &m);
+  return d->sums
+             ? ts_run_products(l, r, l->out[0].x + s.pair * ys.r,
+                               (ts_stride4){.b = ys.b, .h = 1}, d->t + s.t,
+                               (ts_stride4){.b = ts.b, .h = ts.r, .c = 1}, x,
+                               (ts_stride4){.b = xs.b, .h = xs.r, .c = 1},
+                               (ts_sizes){r->batch, s.others, 1, 1, d->d}, 1,
+                               false)
+             : ts_run_times(
+                   l, r, l->out[0].x + s.pair * ys.r, ys, d->t + s.t, ts, x, xs,
+                   (ts_sizes){r->batch, 1, s.others, d->d, 1}, 1, false);
 }
 
 static ts_err forward(ts_layer *l, const ts_layer_run *r) {
@@ -164,32 +141,21 @@ static ts_err unpair(const ts_layer *l, const ts_layer_run *r, int32_t i) {
   const ts_side s = side_of(d, i);
   const ts_stride4 ys = y_strides(l);
   const int64_t stride = l->in[0].value->stride;
-  const ts_map_args m = {.y = d->dt + s.t,
-                         .a = l->out[0].dx + s.pair * ys.r,
-                         .x = l->in[0].value->x + (int64_t)(i + 1) * d->d,
-                         .ys = {.b = d->nt, .r = d->d, .c = 1},
-                         .as = ys,
-                         .xs = {.b = stride, .r = d->d, .c = 1},
-                         .n_b = r->batch,
-                         .n_h = 1,
-                         .n_i = s.others,
-                         .n_j = d->d,
-                         .op = TS_MAP_MULTIPLY,
-                         .scale = 1};
-  const ts_contract_args sum = {.c = m.y,
-                                .a = m.a,
-                                .b = m.x,
-                                .cs = {.b = d->nt, .h = 1},
-                                .as = {.b = ys.b, .h = ys.c, .c = ys.r},
-                                .bs = {.b = stride, .h = 1, .c = d->d},
-                                .n_b = r->batch,
-                                .n_k = s.others,
-                                .n_h = d->d,
-                                .n_i = 1,
-                                .n_j = 1,
-                                .scale = 1};
-  return d->form == INTERACTION ? ts_run_map(l, r, &m)
-                                : ts_run_contract(l, r, &sum);
+  return d->form == INTERACTION
+             ? ts_run_times(l, r, d->dt + s.t,
+                            (ts_stride4){.b = d->nt, .r = d->d, .c = 1},
+                            l->out[0].dx + s.pair * ys.r, ys,
+                            l->in[0].value->x + (int64_t)(i + 1) * d->d,
+                            (ts_stride4){.b = stride, .r = d->d, .c = 1},
+                            (ts_sizes){r->batch, 1, s.others, d->d, 1}, 1,
+                            false)
+             : ts_run_products(
+                   l, r, d->dt + s.t, (ts_stride4){.b = d->nt, .h = 1},
+                   l->out[0].dx + s.pair * ys.r,
+                   (ts_stride4){.b = ys.b, .h = ys.c, .c = ys.r},
+                   l->in[0].value->x + (int64_t)(i + 1) * d->d,
+                   (ts_stride4){.b = stride, .h = 1, .c = d->d},
+                   (ts_sizes){r->batch, d->d, 1, 1, s.others}, 1, false);
 }
 
 /* dx_j += dy_ij t_i, dx_i += W^T dt_i. */
@@ -199,35 +165,15 @@ static ts_err add_dx(const ts_layer *l, const ts_layer_run *r, int32_t i) {
   const ts_stride4 ys = y_strides(l);
   const int64_t stride = l->in[0].value->stride;
   float *dx = l->in[0].dx + (int64_t)i * d->d;
-  const ts_map_args m = {
-      .y = dx + d->d,
-      .a = l->out[0].dx + s.pair * ys.r,
-      .x = d->t + s.t,
-      .ys = {.b = stride, .r = d->d, .c = 1},
-      .as = ys,
-      .xs = {.b = d->nt, .r = d->form == INTERACTION ? d->d : 0, .c = 1},
-      .n_b = r->batch,
-      .n_h = 1,
-      .n_i = s.others,
-      .n_j = d->d,
-      .op = TS_MAP_MULTIPLY,
-      .scale = 1,
-      .add = true};
-  const ts_contract_args a = {.c = dx,
-                              .a = d->dt + s.t,
-                              .b = d->w->w + s.w,
-                              .cs = {.r = stride, .c = 1},
-                              .as = {.r = d->nt, .c = 1},
-                              .bs = {.r = 1, .c = d->d},
-                              .n_b = 1,
-                              .n_k = s.wide,
-                              .n_h = 1,
-                              .n_i = r->batch,
-                              .n_j = d->d,
-                              .scale = 1,
-                              .add = true};
-  TS_DO(ts_run_map(l, r, &m));
-  return ts_run_contract(l, r, &a);
+  TS_DO(ts_run_times(
+      l, r, dx + d->d, (ts_stride4){.b = stride, .r = d->d, .c = 1},
+      l->out[0].dx + s.pair * ys.r, ys, d->t + s.t,
+      (ts_stride4){.b = d->nt, .r = d->form == INTERACTION ? d->d : 0, .c = 1},
+      (ts_sizes){r->batch, 1, s.others, d->d, 1}, 1, true));
+  return ts_run_products(l, r, dx, (ts_stride4){.r = stride, .c = 1},
+                         d->dt + s.t, (ts_stride4){.r = d->nt, .c = 1},
+                         d->w->w + s.w, (ts_stride4){.r = 1, .c = d->d},
+                         (ts_sizes){1, 1, r->batch, d->d, s.wide}, 1, true);
 }
 
 /* dW = sum over samples of dt_i x_i^T; of all fields, too, where they share
@@ -235,20 +181,11 @@ static ts_err add_dx(const ts_layer *l, const ts_layer_run *r, int32_t i) {
 static ts_err add_dw(const ts_layer *l, const ts_layer_run *r, int32_t i) {
   const ts_bilinear *d = l->data;
   const ts_side s = side_of(d, i);
-  const ts_contract_args a = {.c = d->w->grad + s.w,
-                              .a = d->dt + s.t,
-                              .b = l->in[0].value->x + (int64_t)i * d->d,
-                              .cs = {.r = d->d, .c = 1},
-                              .as = {.r = 1, .c = d->nt},
-                              .bs = {.r = 1, .c = l->in[0].value->stride},
-                              .n_b = 1,
-                              .n_k = r->batch,
-                              .n_h = 1,
-                              .n_i = s.wide,
-                              .n_j = d->d,
-                              .scale = 1,
-                              .add = d->form == ALL && i > 0};
-  return ts_run_contract(l, r, &a);
+  return ts_run_products(
+      l, r, d->w->grad + s.w, (ts_stride4){.r = d->d, .c = 1}, d->dt + s.t,
+      (ts_stride4){.r = 1, .c = d->nt}, l->in[0].value->x + (int64_t)i * d->d,
+      (ts_stride4){.r = 1, .c = l->in[0].value->stride},
+      (ts_sizes){1, 1, s.wide, d->d, r->batch}, 1, d->form == ALL && i > 0);
 }
 
 static ts_err backward(ts_layer *l, const ts_layer_run *r) {

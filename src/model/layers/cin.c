@@ -123,19 +123,11 @@ static ts_err outer(const ts_layer *l, const ts_layer_run *r, int32_t i) {
   const ts_cin *d = l->data;
   const ts_cin_layer *k = &d->layer[i];
   const int64_t nz = (int64_t)k->prev * d->m;
-  const ts_map_args a = {.y = d->z,
-                         .a = below(l, i),
-                         .x = l->in[0].value->x,
-                         .ys = {.b = d->d * nz, .h = nz, .r = d->m, .c = 1},
-                         .as = below_strides(l, i),
-                         .xs = {.b = l->in[0].value->stride, .h = 1, .c = d->d},
-                         .n_b = r->batch,
-                         .n_h = d->d,
-                         .n_i = k->prev,
-                         .n_j = d->m,
-                         .op = TS_MAP_MULTIPLY,
-                         .scale = 1};
-  return ts_run_map(l, r, &a);
+  return ts_run_times(
+      l, r, d->z, (ts_stride4){.b = d->d * nz, .h = nz, .r = d->m, .c = 1},
+      below(l, i), below_strides(l, i), l->in[0].value->x,
+      (ts_stride4){.b = l->in[0].value->stride, .h = 1, .c = d->d},
+      (ts_sizes){r->batch, d->d, k->prev, d->m, 1}, 1, false);
 }
 
 static ts_err forward(ts_layer *l, const ts_layer_run *r) {
@@ -143,20 +135,13 @@ static ts_err forward(ts_layer *l, const ts_layer_run *r) {
   ts_cin *d = l->data;
   for (int32_t i = 0; i < o->layers.n; i++) {
     ts_cin_layer *k = &d->layer[i];
-    const ts_contract_args sum = {
-        .c = l->out[0].x + k->at,
-        .a = k->x + k->h - k->sums,
-        .cs = {.b = l->out[0].stride, .h = 1},
-        .as = {.b = (int64_t)d->d * k->h, .h = 1, .c = k->h},
-        .n_b = r->batch,
-        .n_k = d->d,
-        .n_h = k->sums,
-        .n_i = 1,
-        .n_j = 1,
-        .scale = 1};
     TS_DO(outer(l, r, i));
     TS_DO(ts_rows_linear_forward(&k->conv, r, k->x, d->z));
-    TS_DO(ts_run_contract(l, r, &sum));
+    TS_DO(ts_run_products(
+        l, r, l->out[0].x + k->at, (ts_stride4){.b = l->out[0].stride, .h = 1},
+        k->x + k->h - k->sums,
+        (ts_stride4){.b = (int64_t)d->d * k->h, .h = 1, .c = k->h}, NULL,
+        (ts_stride4){0}, (ts_sizes){r->batch, k->sums, 1, 1, d->d}, 1, false));
   }
   return TS_OK;
 }
@@ -167,18 +152,12 @@ static ts_err from_output(const ts_layer *l, const ts_layer_run *r, int32_t i) {
   const ts_cin_options *o = l->options;
   const ts_cin *d = l->data;
   const ts_cin_layer *k = &d->layer[i];
-  const ts_map_args a = {.y = k->dx + k->h - k->sums,
-                         .a = l->out[0].dx + k->at,
-                         .ys = {.b = (int64_t)d->d * k->h, .r = k->h, .c = 1},
-                         .as = {.b = l->out[0].stride, .c = 1},
-                         .n_b = r->batch,
-                         .n_h = 1,
-                         .n_i = d->d,
-                         .n_j = k->sums,
-                         .op = TS_MAP_MULTIPLY,
-                         .scale = 1,
-                         .add = i + 1 < o->layers.n && !o->split_half};
-  return ts_run_map(l, r, &a);
+  return ts_run_times(
+      l, r, k->dx + k->h - k->sums,
+      (ts_stride4){.b = (int64_t)d->d * k->h, .r = k->h, .c = 1},
+      l->out[0].dx + k->at, (ts_stride4){.b = l->out[0].stride, .c = 1}, NULL,
+      (ts_stride4){0}, (ts_sizes){r->batch, 1, d->d, k->sums, 1}, 1,
+      i + 1 < o->layers.n && !o->split_half);
 }
 
 /* dx^(l-1) = sum over m of dz_hm x^0_m, which is added to DX0 in the first

@@ -217,21 +217,11 @@ static ts_err mix(const ts_layer *l, const ts_layer_run *r, int32_t g) {
   ts_part part[2];
   const int32_t n = parts_of(l, g, part);
   for (int32_t i = 0; i < n; i++) {
-    const ts_contract_args a = {
-        .c = l->out[g].x,
-        .a = k->p + part[i].at,
-        .b = d->y + part[i].from * expert_stride(l),
-        .cs = {.b = d->u, .c = 1},
-        .as = {.b = k->n, .c = 1},
-        .bs = {.b = d->u, .r = 1, .c = expert_stride(l)},
-        .n_b = r->batch,
-        .n_k = part[i].n,
-        .n_h = 1,
-        .n_i = 1,
-        .n_j = d->u,
-        .scale = 1,
-        .add = i > 0};
-    TS_DO(ts_run_contract(l, r, &a));
+    TS_DO(ts_run_products(
+        l, r, l->out[g].x, (ts_stride4){.b = d->u, .c = 1}, k->p + part[i].at,
+        (ts_stride4){.b = k->n, .c = 1}, d->y + part[i].from * expert_stride(l),
+        (ts_stride4){.b = d->u, .r = 1, .c = expert_stride(l)},
+        (ts_sizes){r->batch, 1, 1, d->u, part[i].n}, 1, i > 0));
   }
   return TS_OK;
 }
@@ -245,34 +235,17 @@ static ts_err unmix(const ts_layer *l, const ts_layer_run *r, int32_t g) {
   const int32_t n = parts_of(l, g, part);
   for (int32_t i = 0; i < n; i++) {
     const int64_t from = part[i].from * expert_stride(l);
-    const ts_contract_args a = {
-        .c = d->ds + part[i].at,
-        .a = l->out[g].dx,
-        .b = d->y + from,
-        .cs = {.b = k->n, .c = 1},
-        .as = {.b = d->u, .c = 1},
-        .bs = {.b = d->u, .r = expert_stride(l), .c = 1},
-        .n_b = r->batch,
-        .n_k = d->u,
-        .n_h = 1,
-        .n_i = 1,
-        .n_j = part[i].n,
-        .scale = 1};
-    const ts_map_args m = {.y = d->dy + from,
-                           .a = k->p + part[i].at,
-                           .x = l->out[g].dx,
-                           .ys = {.b = d->u, .r = expert_stride(l), .c = 1},
-                           .as = {.b = k->n, .r = 1},
-                           .xs = {.b = d->u, .c = 1},
-                           .n_b = r->batch,
-                           .n_h = 1,
-                           .n_i = part[i].n,
-                           .n_j = d->u,
-                           .op = TS_MAP_MULTIPLY,
-                           .scale = 1,
-                           .add = i ? o->mix_shared : g + 1 < d->n_gates};
-    TS_DO(ts_run_contract(l, r, &a));
-    TS_DO(ts_run_map(l, r, &m));
+    TS_DO(ts_run_products(
+        l, r, d->ds + part[i].at, (ts_stride4){.b = k->n, .c = 1}, l->out[g].dx,
+        (ts_stride4){.b = d->u, .c = 1}, d->y + from,
+        (ts_stride4){.b = d->u, .r = expert_stride(l), .c = 1},
+        (ts_sizes){r->batch, 1, 1, part[i].n, d->u}, 1, false));
+    TS_DO(ts_run_times(l, r, d->dy + from,
+                       (ts_stride4){.b = d->u, .r = expert_stride(l), .c = 1},
+                       k->p + part[i].at, (ts_stride4){.b = k->n, .r = 1},
+                       l->out[g].dx, (ts_stride4){.b = d->u, .c = 1},
+                       (ts_sizes){r->batch, 1, part[i].n, d->u, 1}, 1,
+                       i ? o->mix_shared : g + 1 < d->n_gates));
   }
   return TS_OK;
 }

@@ -118,19 +118,9 @@ static ts_err product(const ts_layer *l, const ts_layer_run *r, float *c,
                       float scale) {
   const ts_attention_options *o = l->options;
   const ts_attention *d = l->data;
-  const ts_contract_args args = {.c = c,
-                                 .a = a,
-                                 .b = b,
-                                 .cs = cs,
-                                 .as = as,
-                                 .bs = bs,
-                                 .n_b = r->batch,
-                                 .n_k = n_k,
-                                 .n_h = o->heads,
-                                 .n_i = d->f,
-                                 .n_j = n_j,
-                                 .scale = scale};
-  return ts_run_contract(l, r, &args);
+  return ts_run_products(l, r, c, cs, a, as, b, bs,
+                         (ts_sizes){r->batch, o->heads, d->f, n_j, n_k}, scale,
+                         false);
 }
 
 /* Strides of rows of fields of ROW floats, and of pairs of fields; the same

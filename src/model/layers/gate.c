@@ -40,20 +40,10 @@ static ts_err shape(ts_layer *l) {
 
 ts_err ts_gate_times(const ts_layer *l, const ts_layer_run *r, ts_gate_rows y,
                      ts_gate_rows a, ts_gate_rows x, int32_t n, bool add) {
-  const ts_map_args m = {.y = y.x,
-                         .a = a.x,
-                         .x = x.x,
-                         .ys = {.b = y.stride, .c = 1},
-                         .as = {.b = a.stride, .c = 1},
-                         .xs = {.b = x.stride, .c = 1},
-                         .n_b = r->batch,
-                         .n_h = 1,
-                         .n_i = 1,
-                         .n_j = n,
-                         .op = TS_MAP_MULTIPLY,
-                         .scale = 1,
-                         .add = add};
-  return ts_run_map(l, r, &m);
+  return ts_run_times(l, r, y.x, (ts_stride4){.b = y.stride, .c = 1}, a.x,
+                      (ts_stride4){.b = a.stride, .c = 1}, x.x,
+                      (ts_stride4){.b = x.stride, .c = 1},
+                      (ts_sizes){r->batch, 1, 1, n, 1}, 1, add);
 }
 
 /* ---- gated cross layers -------------------------------------------------- */

@@ -72,40 +72,21 @@ static ts_err weigh(const ts_layer *l, const ts_layer_run *r, float *y,
                     int64_t y_stride, const float *a, const float *x,
                     int64_t x_stride, float factor, bool add) {
   const ts_shape s = l->out[0].shape;
-  const ts_map_args m = {.y = y,
-                         .a = a,
-                         .x = x,
-                         .ys = {.b = y_stride, .r = s.dim, .c = 1},
-                         .as = {.b = s.fields, .r = 1},
-                         .xs = {.b = x_stride, .r = s.dim, .c = 1},
-                         .n_b = r->batch,
-                         .n_h = 1,
-                         .n_i = s.fields,
-                         .n_j = s.dim,
-                         .op = TS_MAP_MULTIPLY,
-                         .scale = factor,
-                         .add = add};
-  return ts_run_map(l, r, &m);
+  return ts_run_times(l, r, y, (ts_stride4){.b = y_stride, .r = s.dim, .c = 1},
+                      a, (ts_stride4){.b = s.fields, .r = 1}, x,
+                      (ts_stride4){.b = x_stride, .r = s.dim, .c = 1},
+                      (ts_sizes){r->batch, 1, s.fields, s.dim, 1}, factor, add);
 }
 
 /* TO (B, F) = SCALE times the sum over d of x_i * with_i (NULL: 1). */
 static ts_err sum(const ts_layer *l, const ts_layer_run *r, float *to,
                   const float *with, float scale) {
   const ts_value *x = l->in[0].value;
-  const ts_contract_args a = {
-      .c = to,
-      .a = x->x,
-      .b = with,
-      .cs = {.b = x->shape.fields, .h = 1},
-      .as = {.b = x->stride, .h = x->shape.dim, .c = 1},
-      .bs = {.b = l->out[0].stride, .h = x->shape.dim, .c = 1},
-      .n_b = r->batch,
-      .n_k = x->shape.dim,
-      .n_h = x->shape.fields,
-      .n_i = 1,
-      .n_j = 1,
-      .scale = scale};
-  return ts_run_contract(l, r, &a);
+  return ts_run_products(
+      l, r, to, (ts_stride4){.b = x->shape.fields, .h = 1}, x->x,
+      (ts_stride4){.b = x->stride, .h = x->shape.dim, .c = 1}, with,
+      (ts_stride4){.b = l->out[0].stride, .h = x->shape.dim, .c = 1},
+      (ts_sizes){r->batch, x->shape.fields, 1, 1, x->shape.dim}, scale, false);
 }
 
 static ts_err sigmoid(const ts_layer *l, const ts_layer_run *r, ts_pass pass) {

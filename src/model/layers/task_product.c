@@ -12,9 +12,9 @@ static ts_err shape(ts_layer *l) {
   const int32_t n = ts_shape_width(a->shape);
   if (n != ts_shape_width(b->shape))
     return ts_layer_fail(l,
-                         "\"%.80s\" is %s, but \"%.80s\" is %s: it takes two "
-                         "logits of one shape, such as (B, 1)",
-                         a->name, ts_layer_shape_text(s, a->shape), b->name,
+                         "its inputs are %s and %s: it takes two logits of one "
+                         "shape, such as (B, 1)",
+                         ts_layer_shape_text(s, a->shape),
                          ts_layer_shape_text(t, b->shape));
   return ts_layer_gives(l, NULL, ts_vector_of(n));
 }
@@ -49,19 +49,8 @@ static ts_err times(const ts_layer *l, const ts_layer_run *r, float *y,
                     const float *a, const float *x) {
   const int32_t n = ts_shape_width(l->out[0].shape);
   const ts_stride4 rows = {.b = n, .c = 1};
-  const ts_map_args m = {.y = y,
-                         .a = a,
-                         .x = x,
-                         .ys = rows,
-                         .as = rows,
-                         .xs = rows,
-                         .n_b = r->batch,
-                         .n_h = 1,
-                         .n_i = 1,
-                         .n_j = n,
-                         .op = TS_MAP_MULTIPLY,
-                         .scale = 1};
-  return ts_run_map(l, r, &m);
+  return ts_run_times(l, r, y, rows, a, rows, x, rows,
+                      (ts_sizes){r->batch, 1, 1, n, 1}, 1, false);
 }
 
 static ts_err forward(ts_layer *l, const ts_layer_run *r) {

@@ -35,9 +35,9 @@ static ts_err shape(ts_layer *l) {
     const ts_value *v = l->in[k].value;
     const int32_t n = ts_shape_width(v->shape);
     if (n % o->heads)
-      return ts_layer_fail(l, "\"%.80s\" is %s, which %d heads don't divide",
-                           v->name, ts_layer_shape_text(text, v->shape),
-                           o->heads);
+      return ts_layer_fail(l, "its %s input is %s, which %d heads don't divide",
+                           k ? "second" : "first",
+                           ts_layer_shape_text(text, v->shape), o->heads);
     *(k ? &d->b : &d->a) = n / o->heads;
   }
   if ((int64_t)o->units * o->heads * d->b > TS_WIDTH_MAX)
@@ -104,39 +104,19 @@ static ts_err forward(ts_layer *l, const ts_layer_run *r) {
   ts_two_stream *d = l->data;
   const ts_value *a = l->in[0].value, *b = l->in[1].value;
   float *y = l->out[0].x;
-  const ts_contract_args t = {.c = d->t,
-                              .a = a->x,
-                              .b = d->w->w,
-                              .cs = t_strides(l),
-                              .as = a_strides(l),
-                              .bs = w_strides(l),
-                              .n_b = o->units,
-                              .n_k = d->a,
-                              .n_h = o->heads,
-                              .n_i = r->batch,
-                              .n_j = d->b,
-                              .scale = 1};
   const int64_t n = (int64_t)o->heads * d->b;
-  const ts_contract_args sum = {.c = y,
-                                .a = d->t,
-                                .b = b->x,
-                                .cs = {.b = o->units, .r = 1},
-                                .as = {.b = o->units * n, .r = n, .c = 1},
-                                .bs = {.b = b->stride, .c = 1},
-                                .n_b = r->batch,
-                                .n_k = n,
-                                .n_h = 1,
-                                .n_i = o->units,
-                                .n_j = 1,
-                                .scale = 1,
-                                .add = true};
   TS_DO(ts_rows_linear_forward(&d->one[0], r, y, a->x));
   TS_DO(ts_rows_linear_forward(&d->one[1], r, d->y, b->x));
   TS_DO(ts_run_copy(l, r, y, o->units, d->y, o->units, o->units, true));
   TS_DO(ts_layer_begin(r, d->w, TS_FORWARD));
-  TS_DO(ts_run_contract(l, r, &t));
+  TS_DO(ts_run_products(
+      l, r, d->t, t_strides(l), a->x, a_strides(l), d->w->w, w_strides(l),
+      (ts_sizes){o->units, o->heads, r->batch, d->b, d->a}, 1, false));
   TS_DO(ts_layer_end(r, d->w, TS_FORWARD));
-  return ts_run_contract(l, r, &sum);
+  return ts_run_products(l, r, y, (ts_stride4){.b = o->units, .r = 1}, d->t,
+                         (ts_stride4){.b = o->units * n, .r = n, .c = 1}, b->x,
+                         (ts_stride4){.b = b->stride, .c = 1},
+                         (ts_sizes){r->batch, 1, o->units, 1, n}, 1, true);
 }
 
 /* dt_o = dy_o b; W's gradient, and a's and b's by these products: =. */
@@ -146,61 +126,29 @@ static ts_err bilinear_backward(ts_layer *l, const ts_layer_run *r) {
   const ts_input *a = &l->in[0], *b = &l->in[1];
   const int64_t n = (int64_t)o->heads * d->b;
   const ts_stride4 ts = t_strides(l), as = a_strides(l), ws = w_strides(l);
-  const ts_map_args spread = {.y = d->dt,
-                              .a = l->out[0].dx,
-                              .x = b->value->x,
-                              .ys = {.b = o->units * n, .r = n, .c = 1},
-                              .as = {.b = o->units, .r = 1},
-                              .xs = {.b = b->value->stride, .c = 1},
-                              .n_b = r->batch,
-                              .n_h = 1,
-                              .n_i = o->units,
-                              .n_j = (int32_t)n,
-                              .op = TS_MAP_MULTIPLY,
-                              .scale = 1};
-  const ts_contract_args db = {.c = b->dx,
-                               .a = l->out[0].dx,
-                               .b = d->t,
-                               .cs = {.b = b->value->stride, .c = 1},
-                               .as = {.b = o->units, .c = 1},
-                               .bs = {.b = o->units * n, .r = 1, .c = n},
-                               .n_b = r->batch,
-                               .n_k = o->units,
-                               .n_h = 1,
-                               .n_i = 1,
-                               .n_j = (int32_t)n,
-                               .scale = 1};
-  const ts_contract_args dw = {.c = d->w->grad,
-                               .a = a->value->x,
-                               .b = d->dt,
-                               .cs = {ws.b, ws.h, ws.c, ws.r},
-                               .as = {as.b, as.h, as.c, as.r},
-                               .bs = {ts.b, ts.h, ts.c, ts.r},
-                               .n_b = o->units,
-                               .n_k = r->batch,
-                               .n_h = o->heads,
-                               .n_i = d->a,
-                               .n_j = d->b,
-                               .scale = 1};
-  TS_DO(ts_run_map(l, r, &spread));
-  if (b->dx) TS_DO(ts_run_contract(l, r, &db));
+  TS_DO(
+      ts_run_times(l, r, d->dt, (ts_stride4){.b = o->units * n, .r = n, .c = 1},
+                   l->out[0].dx, (ts_stride4){.b = o->units, .r = 1},
+                   b->value->x, (ts_stride4){.b = b->value->stride, .c = 1},
+                   (ts_sizes){r->batch, 1, o->units, (int32_t)n, 1}, 1, false));
+  if (b->dx)
+    TS_DO(ts_run_products(
+        l, r, b->dx, (ts_stride4){.b = b->value->stride, .c = 1}, l->out[0].dx,
+        (ts_stride4){.b = o->units, .c = 1}, d->t,
+        (ts_stride4){.b = o->units * n, .r = 1, .c = n},
+        (ts_sizes){r->batch, 1, 1, (int32_t)n, o->units}, 1, false));
   TS_DO(ts_layer_begin(r, d->w, TS_BACKWARD));
-  TS_DO(ts_run_contract(l, r, &dw));
+  TS_DO(ts_run_products(l, r, d->w->grad, (ts_stride4){ws.b, ws.h, ws.c, ws.r},
+                        a->value->x, (ts_stride4){as.b, as.h, as.c, as.r},
+                        d->dt, (ts_stride4){ts.b, ts.h, ts.c, ts.r},
+                        (ts_sizes){o->units, o->heads, d->a, d->b, r->batch}, 1,
+                        false));
   for (int32_t k = 0; a->dx && k < o->units; k++) {
-    const ts_contract_args da = {.c = a->dx,
-                                 .a = d->dt + k * ts.b,
-                                 .b = d->w->w + k * ws.b,
-                                 .cs = as,
-                                 .as = {.h = ts.h, .r = ts.r, .c = 1},
-                                 .bs = {.h = ws.h, .r = ws.c, .c = 1},
-                                 .n_b = 1,
-                                 .n_k = d->b,
-                                 .n_h = o->heads,
-                                 .n_i = r->batch,
-                                 .n_j = d->a,
-                                 .scale = 1,
-                                 .add = k > 0};
-    TS_DO(ts_run_contract(l, r, &da));
+    TS_DO(ts_run_products(
+        l, r, a->dx, as, d->dt + k * ts.b,
+        (ts_stride4){.h = ts.h, .r = ts.r, .c = 1}, d->w->w + k * ws.b,
+        (ts_stride4){.h = ws.h, .r = ws.c, .c = 1},
+        (ts_sizes){1, o->heads, r->batch, d->a, d->b}, 1, k > 0));
   }
   TS_DO(ts_layer_gave(r, &d->w, 1));
   return ts_layer_end(r, d->w, TS_BACKWARD);
