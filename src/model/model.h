@@ -84,7 +84,7 @@ typedef struct ts_model_pass {
 
 struct ts_model {
   const ts_model_ops *ops;
-  ts_params params;   /* creation order = forward order */
+  ts_params params; /* creation order = forward order */
   /* What layers keep besides, such as batch norm's running statistics: vectors
    * in checkpoints, the same on all ranks, never given to ts_parallel. */
   ts_params buffers;
