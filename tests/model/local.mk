@@ -6,17 +6,19 @@ tests_model_test_models_SOURCES = tests/model/test_models.c \
 
 # Kinds of a graph's layers against oracles in double: a program for a few
 # kinds each, with the rig.
-check_PROGRAMS += tests/model/test_layers tests/model/test_layers_basic \
-  tests/model/test_layers_interaction
-  tests/model/test_layers_mlp
+check_PROGRAMS += \
+  tests/model/test_layers \
+  tests/model/test_layers_basic \
+  tests/model/test_layers_interaction \
+  tests/model/test_layers_mlp \
+  tests/model/test_layers_tasks
 tests_model_test_layers_SOURCES = tests/model/test_layers.c \
   tests/model/layer_rig.c tests/model/layer_rig.h
 tests_model_test_layers_basic_SOURCES = tests/model/test_layers_basic.c \
   tests/model/layer_rig.c tests/model/layer_rig.h
-tests_model_test_layers_interaction_SOURCES = \
-  tests/model/test_layers_interaction.c \
+tests_model_test_layers_interaction_SOURCES = tests/model/test_layers_interaction.c \
+  tests/model/layer_rig.c tests/model/layer_rig.h
 tests_model_test_layers_mlp_SOURCES = tests/model/test_layers_mlp.c \
   tests/model/layer_rig.c tests/model/layer_rig.h
-check_PROGRAMS += tests/model/test_layers_tasks
 tests_model_test_layers_tasks_SOURCES = tests/model/test_layers_tasks.c \
   tests/model/layer_rig.c tests/model/layer_rig.h
