@@ -64,11 +64,6 @@ void ts_outputs_check(ts_deck *d, const config_setting_t *root) {
     check_key(d, list, x, "from", !strcmp(x->from, "probability"), "bce");
     check_key(d, list, x, "smoothing", x->smoothing > 0, "bce");
     check_key(d, list, x, "delta", x->delta != 1, "huber");
-    if (x->uncertainty)
-      ts_deck_error(d, list,
-                    "model.outputs: weight = \"uncertainty\" of \"%.80s\" is "
-                    "not in this version",
-                    x->name);
   }
   if (c->data.csv.labels.n)
     ts_deck_error(d, at(root, "data.csv.labels"),

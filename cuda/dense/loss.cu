@@ -37,10 +37,11 @@ struct ts_loss_params {
 static __device__ __forceinline__ double ts_loss_one(const ts_loss_params &p,
                                                      int64_t i) {
   const ts_loss_args &a = p.a;
-  const ts_task_loss *task = p.has_tasks ? &p.task[i % a.n_tasks] : NULL;
+  const int k = (int)(i % a.n_tasks);
+  const ts_task_loss *task = p.has_tasks ? &p.task[k] : NULL;
   const double y = __ldg(a.labels + i);
   const float own = a.weights ? __ldg(a.weights + i / a.n_tasks) : 1.0f;
-  const double w = task ? (float)task->weight * own : own;
+  const double w = ts_loss_weight(task, a.log_variance, k, own);
   const bool counts = !isnan(y);
   const ts_loss_pair x = ts_loss_of(task, __ldg(a.logits + i), y);
   if (a.grad) a.grad[i] = counts ? (float)(w * x.slope * a.scale) : 0.0f;
@@ -79,6 +80,40 @@ static __global__ void __launch_bounds__(TS_LOSS_THREADS)
   if (threadIdx.x == 0) *to = sum;
 }
 
+/* What the log variance of a task adds to the loss, and its derivative: a block
+ * a task, threads by a tree, so in an order that depends on nothing but the
+ * number of samples. */
+static __global__ void __launch_bounds__(TS_LOSS_THREADS)
+    ts_loss_learn_kernel(const __grid_constant__ ts_loss_params p,
+                         double *added) {
+  __shared__ double sums[TS_LOSS_THREADS], weights[TS_LOSS_THREADS];
+  const ts_loss_args &a = p.a;
+  const int k = (int)blockIdx.x, me = (int)threadIdx.x;
+  const ts_task_loss *task = &p.task[k];
+  double sum = 0, weight = 0;
+  for (int64_t b = me; task->learnt && b < a.batch; b += TS_LOSS_THREADS) {
+    const float own = a.weights ? __ldg(a.weights + b) : 1.0f;
+    const double y = __ldg(a.labels + b * a.n_tasks + k);
+    const double z = __ldg(a.logits + b * a.n_tasks + k);
+    weight += own;
+    if (!isnan(y))
+      sum += ts_loss_weight(task, a.log_variance, k, own) *
+             ts_loss_of(task, z, y).loss;
+  }
+  sums[me] = sum;
+  weights[me] = weight;
+  for (int by = TS_LOSS_THREADS / 2; by > 0; by /= 2) {
+    __syncthreads();
+    if (me >= by) continue;
+    sums[me] += sums[me + by];
+    weights[me] += weights[me + by];
+  }
+  if (me) return;
+  if (a.log_variance_grad)
+    a.log_variance_grad[k] = (float)((0.5 * weights[0] - sums[0]) * a.scale);
+  added[k] = task->learnt ? 0.5 * weights[0] * a.log_variance[k] : 0;
+}
+
 static_assert(sizeof(ts_loss_params) + 8 <= 4096, "too many tasks");
 
 ts_err ts_cuda_loss(const ts_loss_args *a) {
@@ -87,7 +122,8 @@ ts_err ts_cuda_loss(const ts_loss_args *a) {
   ts_loss_params p = {};
   const int64_t n = a->batch * a->n_tasks;
   const int64_t n_blocks = ts_ceil_div(n, TS_LOSS_BLOCK);
-  const size_t bytes = (size_t)n_blocks * sizeof(double);
+  const int64_t n_learnt = a->log_variance ? a->n_tasks : 0;
+  const size_t bytes = (size_t)(n_blocks + n_learnt) * sizeof(double);
   p.a = *a;
   p.a.tasks = NULL; /* the host's */
   p.has_tasks = a->tasks != NULL;
@@ -102,8 +138,12 @@ ts_err ts_cuda_loss(const ts_loss_args *a) {
   if (n)
     TS_TRY(TS_CUDA_LAUNCH(ts_loss_kernel, {(unsigned)n_blocks, TS_LOSS_THREADS},
                           p, sums));
+  if (n_learnt)
+    TS_TRY(TS_CUDA_LAUNCH(ts_loss_learn_kernel,
+                          {(unsigned)n_learnt, TS_LOSS_THREADS}, p,
+                          sums + n_blocks));
   TS_TRY(TS_CUDA_LAUNCH(ts_loss_sum_kernel, {1, TS_LOSS_THREADS}, a->loss_sum,
-                        sums, n_blocks));
+                        sums, n_blocks + n_learnt));
 done:
   ts_cuda_give(sums, bytes, TS_TAG_ACTIVATIONS);
   return err;

@@ -108,12 +108,18 @@ typedef enum {
 typedef struct ts_task_loss {
   ts_loss_kind kind;
   double weight, smoothing, delta;
+  bool learnt; /* weight is c exp(-s), s the task's log_variance */
 } ts_task_loss;
 
 /* The losses of all tasks, (batch, n_tasks) row-major: with the weight w =
  * (float)tasks[k].weight * weights[b] of a pair, *loss_sum = sum w l in double,
  * grad = w l' * scale.  A pair whose label is NaN does not count: its gradient
- * is 0. */
+ * is 0.
+ * Of a task whose weight is learnt (Kendall, Gal and Cipolla, 2018) w = c
+ * exp(-s) weights[b] in double, c 1/2 for mse, mae and huber, else 1; s / 2
+ * times the samples' weights is added to *loss_sum, and the derivative by s is
+ * log_variance_grad[k] = (sum of weights / 2 - sum w l) * scale; 0 of others.
+ */
 typedef struct ts_loss_args {
   double *loss_sum;          /* (1) device memory */
   float *grad;               /* (batch, n_tasks) or NULL */
@@ -122,6 +128,8 @@ typedef struct ts_loss_args {
   const float *labels;       /* (batch, n_tasks) */
   const float *weights;      /* (batch) or NULL: 1 */
   const ts_task_loss *tasks; /* (n_tasks) host memory; NULL: bce, weight 1 */
+  const float *log_variance; /* (n_tasks) s, or NULL: none is learnt */
+  float *log_variance_grad;  /* (n_tasks); NULL: not asked for */
   double scale;              /* 1 / sum of weights over the global batch */
   int64_t batch;
   int32_t n_tasks;

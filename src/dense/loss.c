@@ -7,11 +7,8 @@
 
 enum { BLOCK = 1024, FEW = 512 }; /* FEW blocks' sums need no allocation */
 
-/* The weight of sample B for TASK. */
-static double weight_of(const ts_loss_args *a, int64_t b,
-                        const ts_task_loss *task) {
-  const double own = a->weights ? a->weights[b] : 1.0;
-  return task ? (float)task->weight * (float)own : own;
+static float own_weight(const ts_loss_args *a, int64_t b) {
+  return a->weights ? a->weights[b] : 1.0f;
 }
 
 static double loss_block(const ts_loss_args *a, int64_t from, int64_t to) {
@@ -22,7 +19,7 @@ static double loss_block(const ts_loss_args *a, int64_t from, int64_t to) {
     const ts_task_loss *task = a->tasks ? &a->tasks[k] : NULL;
     const double y = a->labels[i];
     const bool counts = !isnan(y);
-    const double w = weight_of(a, b, task);
+    const double w = ts_loss_weight(task, a->log_variance, k, own_weight(a, b));
     const ts_loss_pair x = ts_loss_of(task, a->logits[i], y);
     if (counts) sum += w * x.loss;
     if (a->grad) a->grad[i] = counts ? (float)(w * x.slope * a->scale) : 0.0f;
@@ -30,6 +27,24 @@ static double loss_block(const ts_loss_args *a, int64_t from, int64_t to) {
     if (++k == a->n_tasks) k = 0, b++;
   }
   return sum;
+}
+
+/* What the log variance of task K adds to the loss, and its derivative. */
+static double learn(const ts_loss_args *a, int32_t k) {
+  const ts_task_loss *task = &a->tasks[k];
+  double sum = 0, weight = 0;
+  for (int64_t b = 0; task->learnt && b < a->batch; b++) {
+    const float own = own_weight(a, b);
+    const double y = a->labels[b * a->n_tasks + k];
+    const double z = a->logits[b * a->n_tasks + k];
+    weight += own;
+    if (!isnan(y))
+      sum += ts_loss_weight(task, a->log_variance, k, own) *
+             ts_loss_of(task, z, y).loss;
+  }
+  if (a->log_variance_grad)
+    a->log_variance_grad[k] = (float)((0.5 * weight - sum) * a->scale);
+  return task->learnt ? 0.5 * weight * a->log_variance[k] : 0;
 }
 
 ts_err ts_loss_host(const ts_loss_args *a) {
@@ -47,6 +62,8 @@ ts_err ts_loss_host(const ts_loss_args *a) {
         loss_block(a, k * BLOCK, (k + 1) * BLOCK < n ? (k + 1) * BLOCK : n);
   double total = 0;
   for (int64_t k = 0; k < n_blocks; k++) total += sums[k];
+  for (int32_t k = 0; a->log_variance && k < a->n_tasks; k++)
+    total += learn(a, k);
   *a->loss_sum = total;
 done:
   ts_mem_free(more);

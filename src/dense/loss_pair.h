@@ -67,6 +67,16 @@ TS_LOSS_INLINE ts_loss_pair ts_loss_of_number(const ts_task_loss *task,
   return x;
 }
 
+/* Of a sample with weight OWN for TASK, the K-th, whose log variance is s[k].
+ */
+TS_LOSS_INLINE double ts_loss_weight(const ts_task_loss *task, const float *s,
+                                     int32_t k, float own) {
+  if (!task) return own;
+  if (!task->learnt) return (float)task->weight * own;
+  const bool number = task->kind >= TS_LOSS_MSE && task->kind <= TS_LOSS_HUBER;
+  return (number ? 0.5 : 1) * exp(-(double)s[k]) * own;
+}
+
 /* TASK NULL: bce. */
 TS_LOSS_INLINE ts_loss_pair ts_loss_of(const ts_task_loss *task, double z,
                                        double y) {

@@ -32,7 +32,7 @@ static ts_emb_views views_of(const ts_trainer *t, ts_ebc_batch *fl) {
 
 typedef struct ts_loss_arg {
   ts_trainer *t;
-  const float *logits, *labels, *weights;
+  const float *logits, *labels, *weights, *log_variance;
   double scale;
   int32_t n;
   bool with_grad;
@@ -48,10 +48,18 @@ static ts_err loss_task(void *p, ts_lane *lane) {
                        .labels = a->labels,
                        .weights = a->weights,
                        .tasks = a->t->tasks,
+                       .log_variance = a->log_variance,
+                       .log_variance_grad =
+                           a->with_grad ? a->t->log_variance_grad : NULL,
                        .scale = a->scale,
                        .batch = a->n,
                        .n_tasks = a->t->n_tasks};
   return a->t->kernels.loss(&loss);
+}
+
+/* The weights that tasks learn; NULL: none. */
+static ts_param *task_param(const ts_trainer *t) {
+  return t->task_params.n ? t->task_params.item[0] : NULL;
 }
 
 ts_err ts_stage_forward(ts_trainer *t, ts_inflight *c, bool with_grad,
@@ -77,14 +85,18 @@ ts_err ts_stage_forward(ts_trainer *t, ts_inflight *c, bool with_grad,
   const ts_emb_views views = views_of(t, c->ebc_batch);
   TS_DO(m->over_forward(t->model, &logits, &views, b->n, &hooks, t->compute));
   const double sum = c->verdict.weight_sum;
+  const ts_param *s = task_param(t);
+  if (s) TS_DO(ts_layer_acquire(&hooks, s, TS_FORWARD, t->compute));
   const ts_loss_arg arg = {.t = t,
                            .logits = logits,
                            .labels = c->inputs.labels,
                            .weights = c->inputs.weights,
+                           .log_variance = s ? s->w : NULL,
                            .scale = sum > 0 ? 1.0 / sum : 0.0,
                            .n = b->n,
                            .with_grad = with_grad};
   TS_DO(ts_lane_submit(t->compute, "loss", loss_task, &arg, sizeof arg));
+  if (s) TS_DO(ts_layer_release(&hooks, s, TS_FORWARD, t->compute));
   if (t->late) TS_DO(ts_late_loss(t, b->n, !with_grad));
   *loss = ts_lane_record(t->compute);
   return TS_OK;
@@ -145,6 +157,17 @@ static ts_err look_up_lot(void *arg, int32_t sharding) {
   return TS_OK;
 }
 
+/* Their gradient came with the loss: the first there is. */
+static ts_err task_backward(ts_trainer *t, const ts_layer_hooks *hooks) {
+  ts_param *s = task_param(t);
+  if (!s) return TS_OK;
+  TS_DO(ts_layer_acquire(hooks, s, TS_BACKWARD, t->compute));
+  TS_DO(ts_lane_copy(t->compute, s->grad, t->log_variance_grad,
+                     (size_t)s->n * sizeof(float)));
+  TS_DO(ts_layer_ready(hooks, s, t->compute));
+  return ts_layer_release(hooks, s, TS_BACKWARD, t->compute);
+}
+
 ts_err ts_stage_backward(ts_trainer *t, ts_inflight *c, int64_t step,
                          ts_look_ahead ahead, ts_event before_update) {
   const ts_model_ops *m = t->model->ops;
@@ -160,6 +183,7 @@ ts_err ts_stage_backward(ts_trainer *t, ts_inflight *c, int64_t step,
   ts_inflight_trace(c, "backward");
   TS_DO(ts_parallel_begin(t->dense, step, !c->more));
   ts_ebc_accumulate(t->ebc, c->more);
+  TS_DO(task_backward(t, &hooks));
   TS_DO(m->over_backward(t->model, t->dlogits, &views, n, &hooks, t->compute));
   TS_DO(ts_stage_check_finite(t, c));
   TS_DO(ts_ebc_backward_begin(c->ebc_batch, t->compute));

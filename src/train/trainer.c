@@ -158,15 +158,35 @@ static ts_err check_config(const ts_trainer *t) {
 /* The collection's parameters come first: their gradients are the last. */
 static ts_err list_params(ts_trainer *t) {
   const ts_params *first = ts_ebc_params(t->ebc), *then = &t->model->params;
-  TS_DO(ts_mem_array(&t->params.item, first->n + then->n,
-                     sizeof *t->params.item, TS_TAG_DENSE));
+  const ts_params *last = &t->task_params;
+  TS_DO(ts_mem_many(t->params.item, first->n + then->n + last->n, DENSE));
   for (int32_t i = 0; i < first->n; i++) {
     first->item[i]->index = then->n + i;
     t->params.item[t->params.n++] = first->item[i];
   }
   for (int32_t i = 0; i < then->n; i++)
     t->params.item[t->params.n++] = then->item[i];
+  for (int32_t i = 0; i < last->n; i++) {
+    last->item[i]->index = then->n + first->n + i;
+    t->params.item[t->params.n++] = last->item[i];
+  }
   return TS_OK;
+}
+
+/* All tasks' in one: those of the others stay 0. */
+static ts_err build_task_params(ts_trainer *t) {
+  const ts_config *c = t->config;
+  ts_param *p;
+  bool any = false;
+  for (int32_t k = 0; k < c->model.n_tasks; k++)
+    any |= c->model.tasks[k].uncertainty;
+  if (!any) return TS_OK;
+  t->task_params.deferred = ts_parallel_defers(c);
+  TS_DO(ts_params_add(&t->task_params, t->device, &p, "tasks.log_variance",
+                      "tasks", t->n_tasks, 0));
+  TS_DO(ts_param_init_constant(p, 0));
+  return ts_arrays_take(&t->arrays, t->device, &t->log_variance_grad,
+                        t->n_tasks, sizeof(float), TS_TAG_ACTIVATIONS);
 }
 
 static ts_err build_model(ts_trainer *t) {
@@ -186,6 +206,7 @@ static ts_err build_model(ts_trainer *t) {
                               .world = t->world,
                               .keeps = t->keeps};
   TS_DO(ops->create(&t->model, &spec, t->device, t->compute));
+  TS_DO(build_task_params(t));
   TS_DO(list_params(t));
   const ts_parallel_spec parallel = {.params = &t->params,
                                      .config = c,
@@ -214,8 +235,10 @@ static ts_task_loss loss_of(const ts_task_config *x) {
                                       [TS_LOSS_MAE] = "mae",
                                       [TS_LOSS_HUBER] = "huber",
                                       [TS_LOSS_POISSON] = "poisson"};
-  ts_task_loss l = {
-      .weight = x->weight, .smoothing = x->smoothing, .delta = x->delta};
+  ts_task_loss l = {.weight = x->weight,
+                    .learnt = x->uncertainty,
+                    .smoothing = x->smoothing,
+                    .delta = x->delta};
   for (int k = TS_LOSS_MSE; x->loss && k <= TS_LOSS_POISSON; k++)
     if (!strcmp(x->loss, names[k])) l.kind = (ts_loss_kind)k;
   if (l.kind == TS_LOSS_BCE && x->from && !strcmp(x->from, "probability"))
@@ -307,6 +330,7 @@ void ts_trainer_destroy(ts_trainer *t) {
   ts_mem_free(t->tasks);
   ts_parallel_destroy(t->dense);
   ts_mem_free(t->params.item);
+  ts_params_reset(&t->task_params);
   if (t->model) t->model->ops->destroy(t->model);
   for (int k = 0; k < TS_INFLIGHT_MAX; k++) {
     ts_ebc_batch_destroy(t->inflight[k].ebc_batch);

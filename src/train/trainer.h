@@ -80,7 +80,7 @@ typedef struct ts_trainer {
   int depth;    /* batches whose rows are fetched ahead: cache.depth */
   int64_t head; /* number of the next to be trained */
   ts_model *model;
-  ts_params params;     /* of collection and model, in the order of forward;
+  ts_params params;     /* of collection, model and tasks, in forward's order;
                            borrowed, but for the list */
   ts_parallel *dense;   /* how ranks share the dense parameters */
   ts_metrics **metrics; /* (n_tasks) of the training samples */
@@ -107,6 +107,10 @@ typedef struct ts_trainer {
   int32_t *bad_gradient; /* (1) device memory: some table's was not finite */
   ts_task_loss *tasks;   /* (n_tasks), NULL: all bce of weight 1 */
   struct ts_late *late;  /* a discrete device's; NULL: the host */
+  /* tasks.log_variance (n_tasks), where weights of tasks are learnt, and the
+   * batch's gradient of it, device memory; none and NULL */
+  ts_params task_params;
+  float *log_variance_grad;
 } ts_trainer;
 
 /* backend.c: the device of run.backend; "auto": the GPU where the program has

@@ -37,6 +37,11 @@ typedef struct loss_case {
   bool nan;
 } loss_case;
 
+/* s of each. */
+enum { KINDS = sizeof kinds / sizeof *kinds };
+static const float log_variances[KINDS] = {0.5f, -1, 0.25f, 2,    -0.5f,
+                                           1,    0,  3,     -2.0f};
+
 static ts_err run_loss(const ts_kernels *k, const void *arg) {
   const loss_case *c = arg;
   ts_err err = TS_OK;
@@ -113,8 +118,9 @@ static void look_loss(const void *arg) {
   const double want = *(double *)kt_ref(c->a.loss_sum);
   ck_assert_mem_eq(&got, kt_got(c->again.loss_sum), 8);
   ck_assert(c->nan ? isnan(got) && isnan(want)
-                   : fabs(got - want) <= 1e-12 * want);
+                   : fabs(got - want) <= 1e-12 * fabs(want));
   near_to(c->a.grad, c->again.grad, c->n);
+  near_to(c->a.log_variance_grad, c->again.log_variance_grad, KINDS);
   near_to(c->a.prediction, c->again.prediction, c->n);
 }
 
@@ -183,8 +189,6 @@ TS_TESTS(bce_against_formula, 0, 2) {
 
 /* ---- all kinds ----------------------------------------------------------- */
 
-enum { KINDS = sizeof kinds / sizeof *kinds };
-
 /* Outputs that each kind takes; some labels don't count. */
 static void make_kinds(loss_case *c, int64_t batch, bool weighted) {
   make(c, batch, KINDS, weighted ? 2 : 0, false);
@@ -200,6 +204,22 @@ static void make_kinds(loss_case *c, int64_t batch, bool weighted) {
     if (kt_bits() % 30 == 0) z[i] = y[i];
     if (kt_bits() % 6 == 0) y[i] = NAN;
   }
+}
+
+static ts_task_loss learnt[KINDS];
+
+/* The same, most of the weights learnt. */
+static void make_learnt(loss_case *c, int64_t batch, bool weighted) {
+  make_kinds(c, batch, weighted);
+  for (int k = 0; k < KINDS; k++) {
+    learnt[k] = kinds[k];
+    learnt[k].learnt = k != 3 && k != KINDS - 1;
+  }
+  float *s = kt_copy(log_variances, KINDS, 4);
+  c->a.tasks = c->again.tasks = learnt;
+  c->a.log_variance = c->again.log_variance = s;
+  c->a.log_variance_grad = own(KINDS, 4);
+  c->again.log_variance_grad = own(KINDS, 4);
 }
 
 /* Each kind from its formula alone, in another form than the kernel's. */
@@ -269,6 +289,47 @@ TS_TESTS(loss_kinds, 0, 2) {
   ck_assert_int_gt(n_smooth, (int)c.n / 2);
   ck_assert_int_gt(n_void, (int)c.n / 10);
   ck_assert_double_eq_tol(*(double *)kt_ref(c.a.loss_sum), want, 1e-9 * want);
+}
+
+/* The sum at log variances S. */
+static double sum_at(const loss_case *c, const double *s) {
+  double sum = 0;
+  for (int64_t i = 0; i < c->n; i++) {
+    const int k = (int)(i % KINDS);
+    const ts_task_loss *t = &learnt[k];
+    const double y = (double)c->a.labels[i], z = (double)c->a.logits[i];
+    const double w = c->a.weights ? (double)c->a.weights[i / KINDS] : 1;
+    const bool number = t->kind >= TS_LOSS_MSE && t->kind <= TS_LOSS_HUBER;
+    const double of_task =
+        t->learnt ? exp(-s[k]) / (number ? 2 : 1) : t->weight;
+    if (t->learnt) sum += w * s[k] / 2;
+    if (!isnan(y)) sum += w * of_task * formula(t, z, y);
+  }
+  return sum;
+}
+
+/* Loss and derivatives by what is learnt. */
+TS_TESTS(loss_learnt, 0, 4) {
+  static const int64_t sizes[] = {0, 1, 700, 3000};
+  loss_case c;
+  double s[KINDS];
+  make_learnt(&c, sizes[_i], _i % 2);
+  check(&c);
+  for (int k = 0; k < KINDS; k++) s[k] = (double)log_variances[k];
+  const float *grad = kt_ref(c.a.log_variance_grad);
+  const double want = sum_at(&c, s);
+  ck_assert_double_eq_tol(*(double *)kt_ref(c.a.loss_sum), want,
+                          1e-7 * fabs(want) + 1e-12);
+  for (int k = 0; k < KINDS; k++) {
+    const double h = 1e-5, at = s[k];
+    s[k] = at + h;
+    const double above = sum_at(&c, s);
+    s[k] = at - h;
+    const double slope = (above - sum_at(&c, s)) / 2 / h;
+    s[k] = at;
+    ck_assert_double_eq_tol((double)grad[k] * 777, slope,
+                            1e-6 * (fabs(slope) + fabs(want)) + 1e-9);
+  }
 }
 
 /* At corners and ends the derivative is torch's. */

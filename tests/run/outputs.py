@@ -1,16 +1,19 @@
-"""outputs.py DATA WEIGHTS OUT STEPS - what tests/run/outputs.sh trains, in
+"""outputs.py DATA WEIGHTS OUT STEPS [LEARNT] - what tests/run/outputs.sh trains, in
 double: one linear layer over two embeddings, six outputs, SGD, from the weights
-in the folder WEIGHTS (f32 as they are).  Writes the losses as metrics.jsonl, the
+in the folder WEIGHTS (f32 as they are); LEARNT: numbers of the outputs whose
+weights are learnt, "0,2".  Writes the losses as metrics.jsonl, the
 predictions as a CSV and what an evaluation says to the folder OUT."""
 import csv, math, os, struct, sys
 
 data, weights, out, n_steps = sys.argv[1:4] + [int(sys.argv[4])]
+LEARNT = [int(k) for k in sys.argv[5].split(",")] if len(sys.argv) > 5 else []
 BATCH, DIM, LR, TABLE_LR = 16, 4, 0.1, 0.2
 NAMES = ["click", "buy", "stars", "near", "off", "visits"]
 LABELS = ["click", "buy", "stars", "stars", "stars", "visits"]
 WEIGHT = [1, 2, 0.3, 1, 0.5, 1]
 WHERE = [None, "click", None, "click", None, None]
 T = len(NAMES)
+S = [0.0] * T
 
 
 def floats(name):
@@ -63,7 +66,10 @@ def counts(s, k):
 
 
 def step(batch):
-    total = 0
+    total = sum(S[k] / 2 for k in LEARNT)
+    of_task, gs = list(WEIGHT), [0] * T
+    for k in LEARNT:
+        of_task[k], gs[k] = math.exp(-S[k]) * (0.5 if 2 <= k <= 4 else 1), 0.5
     mass = sum(float(s["sample_weights"]) for s in batch)
     gw = [[0] * (2 * DIM) for _ in range(T)]
     gb, gu, gv = [0] * T, {}, {}
@@ -73,9 +79,11 @@ def step(batch):
         for k in range(T):
             if not counts(s, k):
                 continue
-            w = float(s["sample_weights"]) * WEIGHT[k] / mass
+            w = float(s["sample_weights"]) * of_task[k] / mass
             l, slope = loss(k, z[k], float(s[LABELS[k]]))
             total += w * l
+            if k in LEARNT:
+                gs[k] -= w * l
             gb[k] += w * slope
             for i in range(2 * DIM):
                 gw[k][i] += w * slope * x[i]
@@ -84,6 +92,7 @@ def step(batch):
             old = g.get(int(s[key]), [0] * DIM)
             g[int(s[key])] = [a + b for a, b in zip(old, part)]
     for k in range(T):
+        S[k] -= LR * gs[k]
         B[k] -= LR * gb[k]
         W[k] = [a - LR * g for a, g in zip(W[k], gw[k])]
     for table, g in (U, gu), (V, gv):
@@ -113,3 +122,5 @@ with open(os.path.join(out, "said"), "w") as f:  # task, samples, mse, mae, r2
             sq, ab = sq + w * (p - y) ** 2, ab + w * abs(p - y)
             sy, syy = sy + w * y, syy + w * y * y
         f.write("%s %d %.9g %.9g %.9g\n" % (NAMES[k], n, sq / all_w, ab / all_w, 1 - sq / (syy - sy * sy / all_w)))
+with open(os.path.join(out, "s"), "w") as f:
+    f.write("0 " + " ".join("%.9g" % s for s in S) + "\n" * 2)

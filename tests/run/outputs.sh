@@ -55,6 +55,35 @@ for ranks in 1 2; do
   check "emulated GPUs of $ranks ranks" close_losses want gpu$ranks 2e-6 6
 done
 
+near() { # file: each line's numbers are near the other's
+  awk -v limit="$3" 'NR == FNR { want[FNR] = $0; next } { n = split(want[FNR], x, /[ ,]/); split($0, y, /[ ,]/)
+    for (i = 1; i <= n; i++) { d = x[i] - y[i]; if (d < 0) d = -d; if (d > limit * (1 + (x[i] < 0 ? -x[i] : x[i]))) { print FNR ": " want[FNR] " - " $0; bad = 1 } } }
+    END { exit bad || FNR < 2 }' "$1" "$2"; }
+
+# Weights that are learnt.
+sed 's/name = "click"; smoothing/weight = "uncertainty"; &/; s/weight = 0.3/weight = "uncertainty"/; s/weight = 0.5/weight = "uncertainty"/' "$work/o.deck" > "$work/s.deck"
+mkdir "$work/learnt"
+python3 "$srcdir/tests/run/outputs.py" "$work/a.csv" "$work" "$work/learnt" 6 0,2,4 || exit 1
+learn() { ranks=$1; folder=$2; shift 2; tess "$ranks" train "$work/s.deck" --quiet --set run.output="$work/$folder" "$@"; }
+for ranks in 1 2; do
+  learn $ranks s$ranks || exit 1
+  check "learnt weights on $ranks ranks" close_losses learnt s$ranks 2e-6 6
+  learn $ranks sfully$ranks --set dense.parallel=fully_sharded || exit 1
+  check "fully sharded" close_losses learnt sfully$ranks 2e-6 6
+  learn $ranks smicro$ranks --set run.accumulate=3 --set pipeline.kind=sparse_dist || exit 1
+  check "accumulated" close_losses learnt smicro$ranks 2e-6 6
+  [ -x "$emulated" ] || continue
+  TESSERA=$emulated; learn $ranks sgpu$ranks --set run.backend=emulated || exit 1; TESSERA=$host
+  check "by emulated GPUs" close_losses learnt sgpu$ranks 2e-6 6
+done
+h5dump -y -m %.9g -d /model/tasks.log_variance "$(newest s2)" | sed -n '/DATA {/,/}/p' | tr -cd '0-9.e,+-' | tr ',' ' ' | sed 's/.*/0 &/' > "$work/found"; echo >> "$work/found"; echo >> "$work/found"
+check "they are in the checkpoint" near "$work/learnt/s" "$work/found" 1e-5
+learn 2 sagain --set run.steps=3 || exit 1
+learn 2 sagain || exit 1
+check "restart of them" same_bits "$(newest sagain)" "$(newest s2)"
+tess 1 train "$work/s2/deck.effective" --check > "$work/out" 2>&1
+check "the deck in force has them" test "$(grep -c 'weight = "uncertainty"' "$work/s2/deck.effective")" = 3
+
 # Stopped and gone on with; the deck in force says the same.
 go 2 again --set run.steps=3 || exit 1
 go 2 again || exit 1
@@ -69,10 +98,6 @@ check "the deck in force" same_bits "$(newest effective)" "$(newest host1)"
 
 # What evaluations say: of click and buy what is asked for, of the others what
 # they have; of each as many samples as count.
-near() { # file: each line's numbers are near the other's
-  awk -v limit="$3" 'NR == FNR { want[FNR] = $0; next } { n = split(want[FNR], x, /[ ,]/); split($0, y, /[ ,]/)
-    for (i = 1; i <= n; i++) { d = x[i] - y[i]; if (d < 0) d = -d; if (d > limit * (1 + (x[i] < 0 ? -x[i] : x[i]))) { print FNR ": " want[FNR] " - " $0; bad = 1 } } }
-    END { exit bad || FNR < 2 }' "$1" "$2"; }
 said() { # metrics.jsonl or the log's lines: as outputs.py says it
   sed -n 's/^evaluation of \([a-z]*\): \([0-9]*\) samples  MSE \([-0-9.]*\)  MAE \([-0-9.]*\)  R2 \([-0-9.]*\)$/\1 \2 \3 \4 \5/p' "$1"; }
 for ranks in 1 2; do
