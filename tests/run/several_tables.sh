@@ -55,8 +55,20 @@ for n in 1 2 4; do
     both $n "$kind, $input" --set table_defaults.sharding=$kind --set data.input=$input
   done
   both $n "words" $auto
+  for o in o1 o2; do "$TESSERA" inspect --vocabulary a "$(newest $o)" > words.$o; done
+  check "counted once" cmp words.o1 words.o2
 done
 check "rows by the words" test "$(sed -n 's/^    rows = //p' o1/deck.effective | tr -d '\n')" = "29;14;29;29;"
+
+# Position weights of both tables: their names differ, not their bits.
+places='{ kind = "position_weighted"; max_length = 2; }'
+for n in 1 2; do
+  for o in one two; do check "$o with positions" go $n p$o $o.deck --set "tables.p.feature_processor=$places" --set "tables.q.feature_processor=$places" --set run.log_every=1 --set table_defaults.sharding=row_wise; done
+  check "positions: the same losses on $n" close_losses pone ptwo 0 12
+done
+h5ls -r "$(newest pone)" > list
+check "of the first table" grep -q 'position_weight.a .*{2}' list
+check "and of the other" grep -q 'position_weight.a@q .*{2}' list
 
 # Ids cross once where tables of as many rows share a rank, here four of six.
 sent() { sed -n 's/^ids  *\([0-9.]*\) KiB.*/\1/p' "$work/$1/log"; }
