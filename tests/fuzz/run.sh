@@ -26,7 +26,7 @@ thoughts_of() {
   criteo) echo 20000 ;;
   plan) echo 2000000 ;;
   dataset) echo 10000 ;;
-  tensors) echo 60000 ;;
+  tensors) echo 150000 ;;
   *) echo 3500 ;;
   esac
 }

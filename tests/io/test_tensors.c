@@ -34,6 +34,7 @@ TS_EACH_TEST_BETWEEN(start, stop)
 /* N bytes of DATA at AT of a file that has SIZE, or as many as that takes. */
 static void put(const char *path, int64_t at, const void *data, size_t n,
                 int64_t size) {
+  ck_assert_ok(ts_comm_barrier(f.comm)); /* others may read it yet */
   if (f.rank == 0) {
     const int fd = open(path, O_RDWR | O_CREAT, 0666);
     ck_assert_int_ge(fd, 0);
