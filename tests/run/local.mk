@@ -50,7 +50,7 @@ dist_check_SCRIPTS += tests/run/async.sh \
   tests/run/train_bf16.sh \
   tests/run/train_dense_rows.sh \
   tests/run/train_errors.sh \
-  tests/run/train_graph.sh \
+  tests/run/train_graph.sh tests/run/train_layers.sh \
   tests/run/train_models.sh \
   tests/run/train_positions.sh \
   tests/run/train_predict.sh \
