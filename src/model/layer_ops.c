@@ -235,6 +235,38 @@ ts_err ts_run_times(const ts_layer *l, const ts_layer_run *r, float *y,
   return run_map(l, r, &t);
 }
 
+ts_err ts_run_act_rows(const ts_layer *l, const ts_layer_run *r,
+                       ts_act_kind kind, int64_t rows, int32_t n,
+                       const float *x, int64_t x_stride, float *y,
+                       const float *dy, float *dx, ts_pass pass) {
+  const ts_act_args a = {.x = x,
+                         .y = y,
+                         .dy = dy,
+                         .dx = dx,
+                         .rows = rows,
+                         .x_stride = x_stride,
+                         .y_stride = n,
+                         .n = n,
+                         .kind = kind};
+  return ts_run_act(l, r, &a, pass);
+}
+
+ts_err ts_run_softmax(const ts_layer *l, const ts_layer_run *r, int64_t rows,
+                      int32_t n, const float *s, float *p, float *dp,
+                      ts_pass pass) {
+  const ts_norm_args a = {.x = s,
+                          .y = p,
+                          .dy = dp,
+                          .dx = dp,
+                          .rows = rows,
+                          .x_stride = n,
+                          .y_stride = n,
+                          .n = n,
+                          .kind = TS_NORM_SOFTMAX,
+                          .scale = 1};
+  return ts_run_norm(l, r, &a, pass);
+}
+
 /* ---- parameters ---------------------------------------------------------- */
 
 ts_err ts_layer_begin(const ts_layer_run *r, const ts_param *p, ts_pass pass) {
@@ -275,6 +307,20 @@ ts_err ts_rows_linear_create(ts_rows_linear *x, ts_layer *l,
     TS_DO(
         ts_layer_param(l, &x->p[1], s->i, s->last, "bias", s->n_out, 0, bound));
   return ts_linear_create(&x->linear, &spec, x->p[0], x->p[1], lane);
+}
+
+ts_err ts_rows_linear_make(ts_rows_linear *x, ts_layer *l, int32_t i,
+                           int32_t n_in, int32_t in_stride, int32_t n_out,
+                           int32_t rows_each, unsigned flags, ts_lane *lane) {
+  const ts_rows_linear_spec s = {.i = i,
+                                 .n_in = n_in,
+                                 .in_stride = in_stride,
+                                 .n_out = n_out,
+                                 .rows_each = rows_each,
+                                 .bias = flags & TS_ROWS_BIAS,
+                                 .relu = flags & TS_ROWS_RELU,
+                                 .need_dx = !(flags & TS_ROWS_NO_DX)};
+  return ts_rows_linear_create(x, l, &s, lane);
 }
 
 void ts_rows_linear_reset(ts_rows_linear *x) {

@@ -82,6 +82,15 @@ ts_err ts_run_times(const ts_layer *, const ts_layer_run *, float *y,
                     const float *x, ts_stride4 xs, ts_sizes, float scale,
                     bool add);
 
+/* Activation, and softmax, of rows of N floats; y's (and dy's) without gaps,
+ * softmax's x, too, whose ds is in DP's place. */
+ts_err ts_run_act_rows(const ts_layer *, const ts_layer_run *, ts_act_kind,
+                       int64_t rows, int32_t n, const float *x,
+                       int64_t x_stride, float *y, const float *dy, float *dx,
+                       ts_pass);
+ts_err ts_run_softmax(const ts_layer *, const ts_layer_run *, int64_t rows,
+                      int32_t n, const float *s, float *p, float *dp, ts_pass);
+
 /* The parameters of one group, whose first is P: acquired and released; the
  * gradients of N of them, in the order of creation, are ready. */
 ts_err ts_layer_begin(const ts_layer_run *, const ts_param *p, ts_pass);
@@ -104,6 +113,11 @@ typedef struct ts_rows_linear_spec {
 } ts_rows_linear_spec;
 ts_err ts_rows_linear_create(ts_rows_linear *, ts_layer *,
                              const ts_rows_linear_spec *, ts_lane *);
+/* The same with what kinds mostly want: not last; dx, but for NO_DX. */
+enum { TS_ROWS_BIAS = 1, TS_ROWS_RELU = 2, TS_ROWS_NO_DX = 4 };
+ts_err ts_rows_linear_make(ts_rows_linear *, ts_layer *, int32_t i,
+                           int32_t n_in, int32_t in_stride, int32_t n_out,
+                           int32_t rows_each, unsigned flags, ts_lane *);
 void ts_rows_linear_reset(ts_rows_linear *);
 /* As ts_linear_forward and backward, parameters acquired and released, their
  * gradients ready. */

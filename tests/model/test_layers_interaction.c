@@ -217,11 +217,9 @@ static void attention_oracle(double *out, const lr_point *p, const void *arg) {
 
 /* Rows with a gap and without, widths equal and not, one to three layers. */
 TS_TEST(field_attention) {
-  static const attention_shape shapes[] = {{1, 2, 3, false, true},
-                                           {3, 2, 4, true, true},
-                                           {2, 1, 8, false, true},
-                                           {2, 2, 3, true, false},
-                                           {3, 1, 5, false, true}};
+  static const attention_shape shapes[] = {
+      {1, 2, 3, false, true}, {3, 2, 4, true, true},  {2, 1, 8, false, true},
+      {2, 1, 5, false, true}, {2, 2, 3, true, false}, {3, 1, 5, false, true}};
   for (size_t k = 0; k < sizeof shapes / sizeof *shapes; k++)
     for (int gap = 0; gap < 2; gap++) {
       const attention_shape *t = &shapes[k];

@@ -114,16 +114,14 @@ static ts_err pair(const ts_layer *l, const ts_layer_run *r, int32_t i) {
       .b = d->nt, .r = d->form == INTERACTION ? d->d : 0, .c = 1};
   const ts_stride4 xs = {.b = l->in[0].value->stride, .r = d->d, .c = 1};
   const float *x = l->in[0].value->x + (int64_t)(i + 1) * d->d;
-  return d->sums
-             ? ts_run_products(l, r, l->out[0].x + s.pair * ys.r,
-                               (ts_stride4){.b = ys.b, .h = 1}, d->t + s.t,
-                               (ts_stride4){.b = ts.b, .h = ts.r, .c = 1}, x,
-                               (ts_stride4){.b = xs.b, .h = xs.r, .c = 1},
-                               (ts_sizes){r->batch, s.others, 1, 1, d->d}, 1,
-                               false)
-             : ts_run_times(
-                   l, r, l->out[0].x + s.pair * ys.r, ys, d->t + s.t, ts, x, xs,
-                   (ts_sizes){r->batch, 1, s.others, d->d, 1}, 1, false);
+  float *y = l->out[0].x + s.pair * ys.r;
+  if (!d->sums)
+    return ts_run_times(l, r, y, ys, d->t + s.t, ts, x, xs,
+                        (ts_sizes){r->batch, 1, s.others, d->d, 1}, 1, false);
+  return ts_run_products(l, r, y, (ts_stride4){.b = ys.b, .h = 1}, d->t + s.t,
+                         (ts_stride4){.b = ts.b, .h = ts.r, .c = 1}, x,
+                         (ts_stride4){.b = xs.b, .h = xs.r, .c = 1},
+                         (ts_sizes){r->batch, s.others, 1, 1, d->d}, 1, false);
 }
 
 static ts_err forward(ts_layer *l, const ts_layer_run *r) {
@@ -141,21 +139,16 @@ static ts_err unpair(const ts_layer *l, const ts_layer_run *r, int32_t i) {
   const ts_side s = side_of(d, i);
   const ts_stride4 ys = y_strides(l);
   const int64_t stride = l->in[0].value->stride;
-  return d->form == INTERACTION
-             ? ts_run_times(l, r, d->dt + s.t,
-                            (ts_stride4){.b = d->nt, .r = d->d, .c = 1},
-                            l->out[0].dx + s.pair * ys.r, ys,
-                            l->in[0].value->x + (int64_t)(i + 1) * d->d,
-                            (ts_stride4){.b = stride, .r = d->d, .c = 1},
-                            (ts_sizes){r->batch, 1, s.others, d->d, 1}, 1,
-                            false)
-             : ts_run_products(
-                   l, r, d->dt + s.t, (ts_stride4){.b = d->nt, .h = 1},
-                   l->out[0].dx + s.pair * ys.r,
-                   (ts_stride4){.b = ys.b, .h = ys.c, .c = ys.r},
-                   l->in[0].value->x + (int64_t)(i + 1) * d->d,
-                   (ts_stride4){.b = stride, .h = 1, .c = d->d},
-                   (ts_sizes){r->batch, d->d, 1, 1, s.others}, 1, false);
+  const float *x = l->in[0].value->x + (int64_t)(i + 1) * d->d;
+  const float *dy = l->out[0].dx + s.pair * ys.r;
+  if (d->form == INTERACTION)
+    return ts_run_times(l, r, d->dt + s.t, (ts_stride4){d->nt, 0, d->d, 1}, dy,
+                        ys, x, (ts_stride4){stride, 0, d->d, 1},
+                        (ts_sizes){r->batch, 1, s.others, d->d, 1}, 1, false);
+  return ts_run_products(l, r, d->dt + s.t, (ts_stride4){.b = d->nt, .h = 1},
+                         dy, (ts_stride4){.b = ys.b, .h = ys.c, .c = ys.r}, x,
+                         (ts_stride4){.b = stride, .h = 1, .c = d->d},
+                         (ts_sizes){r->batch, d->d, 1, 1, s.others}, 1, false);
 }
 
 /* dx_j += dy_ij t_i, dx_i += W^T dt_i. */
@@ -235,8 +228,8 @@ const ts_layer_ops ts_layer_bilinear = {
         "  NAME.0.weight (d, d); each: ((F - 1) d, d), W_0, W_1 .. below each\n"
         "        other (the last field needs none); interaction:\n"
         "        (F (F - 1) / 2 d, d), W_01, W_02 ..: uniform in +-1/sqrt(d),\n"
-        "        as PyTorch's Linear without bias, of which FuxiCTR has one\n"
-        "        for each\n"
+        "        as DeepCTR-Torch's BilinearInteraction has a Linear without\n"
+        "        bias for each\n"
         "  T. Huang, Z. Zhang, J. Zhang, \"FiBiNET: Combining Feature\n"
         "  Importance and Bilinear Feature Interaction for Click-Through\n"
         "  Rate Prediction\", RecSys 2019\n"};

@@ -76,19 +76,13 @@ static ts_err create(ts_layer *l, ts_lane *lane) {
   const ts_cin_options *o = l->options;
   ts_cin *d = l->data;
   const int64_t rows = (int64_t)l->spec->batch_max * d->d;
+  const unsigned relu = o->activation == RELU ? TS_ROWS_RELU : 0;
   int64_t most = 0;
   for (int32_t i = 0; i < o->layers.n; i++) {
     ts_cin_layer *k = &d->layer[i];
     const int32_t nz = k->prev * d->m;
-    const ts_rows_linear_spec s = {.i = i,
-                                   .n_in = nz,
-                                   .in_stride = nz,
-                                   .n_out = k->h,
-                                   .rows_each = d->d,
-                                   .bias = true,
-                                   .relu = o->activation == RELU,
-                                   .need_dx = true};
-    TS_DO(ts_rows_linear_create(&k->conv, l, &s, lane));
+    TS_DO(ts_rows_linear_make(&k->conv, l, i, nz, nz, k->h, d->d,
+                              TS_ROWS_BIAS | relu, lane));
     TS_DO(ts_layer_take(l, &k->x, rows * k->h, 4));
     if (l->spec->training) TS_DO(ts_layer_take(l, &k->dx, rows * k->h, 4));
     if (nz > most) most = nz;
@@ -168,29 +162,15 @@ static ts_err through_outer(const ts_layer *l, const ts_layer_run *r, int32_t i,
   const ts_cin_layer *k = &d->layer[i];
   const int64_t nz = (int64_t)k->prev * d->m, stride = l->in[0].value->stride;
   const ts_stride4 bs = below_strides(l, i);
-  ts_contract_args a = {.c = dx0,
-                        .a = d->dz,
-                        .b = below(l, i),
-                        .cs = {.b = stride, .h = 1, .r = d->d},
-                        .as = {.b = d->d * nz, .h = nz, .r = 1, .c = d->m},
-                        .bs = {.b = bs.b, .h = bs.h, .c = bs.r},
-                        .n_b = r->batch,
-                        .n_k = k->prev,
-                        .n_h = d->d,
-                        .n_i = d->m,
-                        .n_j = 1,
-                        .scale = 1,
-                        .add = true};
-  TS_DO(ts_run_contract(l, r, &a));
-  a.c = i ? d->layer[i - 1].dx : dx0;
-  a.b = l->in[0].value->x;
-  a.cs = bs;
-  a.as = (ts_stride4){.b = d->d * nz, .h = nz, .r = d->m, .c = 1};
-  a.bs = (ts_stride4){.b = stride, .h = 1, .c = d->d};
-  a.n_k = d->m;
-  a.n_i = k->prev;
-  a.add = !i;
-  return ts_run_contract(l, r, &a);
+  const ts_stride4 x0 = {.b = stride, .h = 1, .r = d->d, .c = d->d};
+  TS_DO(ts_run_products(l, r, dx0, x0, d->dz,
+                        (ts_stride4){d->d * nz, nz, 1, d->m}, below(l, i),
+                        (ts_stride4){.b = bs.b, .h = bs.h, .c = bs.r},
+                        (ts_sizes){r->batch, d->d, d->m, 1, k->prev}, 1, true));
+  return ts_run_products(l, r, i ? d->layer[i - 1].dx : dx0, bs, d->dz,
+                         (ts_stride4){d->d * nz, nz, d->m, 1},
+                         l->in[0].value->x, x0,
+                         (ts_sizes){r->batch, d->d, k->prev, 1, d->m}, 1, !i);
 }
 
 static ts_err backward(ts_layer *l, const ts_layer_run *r) {

@@ -135,13 +135,9 @@ static ts_err create_gate(ts_layer *l, int32_t g, ts_lane *lane) {
   k->in = gate_input(l, g);
   k->n = g < o->gates.n ? o->experts + o->own : d->n;
   const ts_input *in = &l->in[k->in];
-  const ts_rows_linear_spec s = {.i = d->n * o->units.n + g,
-                                 .n_in = ts_shape_width(in->value->shape),
-                                 .in_stride = in->value->stride,
-                                 .n_out = k->n,
-                                 .rows_each = 1,
-                                 .need_dx = in->dx != NULL};
-  TS_DO(ts_rows_linear_create(&k->w, l, &s, lane));
+  TS_DO(ts_rows_linear_make(&k->w, l, d->n * o->units.n + g,
+                            ts_shape_width(in->value->shape), in->value->stride,
+                            k->n, 1, in->dx ? 0 : TS_ROWS_NO_DX, lane));
   TS_DO(ts_layer_take(l, &k->s, (int64_t)l->spec->batch_max * k->n, 4));
   return ts_layer_take(l, &k->p, (int64_t)l->spec->batch_max * k->n, 4);
 }
@@ -197,17 +193,7 @@ static int64_t expert_stride(const ts_layer *l) {
 static ts_err softmax(const ts_layer *l, const ts_layer_run *r,
                       const ts_gate *k, ts_pass pass) {
   const ts_experts *d = l->data;
-  const ts_norm_args n = {.x = k->s,
-                          .y = k->p,
-                          .dy = d->ds,
-                          .dx = d->ds,
-                          .rows = r->batch,
-                          .x_stride = k->n,
-                          .y_stride = k->n,
-                          .n = k->n,
-                          .kind = TS_NORM_SOFTMAX,
-                          .scale = 1};
-  return ts_run_norm(l, r, &n, pass);
+  return ts_run_softmax(l, r, r->batch, k->n, k->s, k->p, d->ds, pass);
 }
 
 /* out = sum over e of p_e y_e. */

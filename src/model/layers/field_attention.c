@@ -74,14 +74,9 @@ static ts_err create_layer(ts_layer *l, int32_t i, ts_lane *lane) {
   ts_attention_layer *k = &d->layer[i];
   k->dim = i ? d->a : l->in[0].value->shape.dim;
   k->parts = o->residual && k->dim != d->a ? 4 : 3;
-  const ts_rows_linear_spec s = {.i = i,
-                                 .n_in = k->dim,
-                                 .in_stride = k->dim,
-                                 .n_out = k->parts * d->a,
-                                 .rows_each = d->f,
-                                 .need_dx = i || l->in[0].dx};
-  TS_DO(ts_rows_linear_create(&k->in, l, &s, lane));
-  TS_DO(take(l, &k->qkv, (int64_t)d->f * s.n_out));
+  const int32_t n = k->parts * d->a;
+  TS_DO(ts_rows_linear_make(&k->in, l, i, k->dim, k->dim, n, d->f, 0, lane));
+  TS_DO(take(l, &k->qkv, (int64_t)d->f * n));
   TS_DO(take(l, &k->s, (int64_t)o->heads * d->f * d->f));
   return i + 1 < o->layers ? take(l, &k->y, (int64_t)d->f * d->a) : TS_OK;
 }
@@ -144,17 +139,8 @@ static ts_err softmax(const ts_layer *l, const ts_layer_run *r,
                       const ts_attention_layer *k, ts_pass pass) {
   const ts_attention_options *o = l->options;
   const ts_attention *d = l->data;
-  const ts_norm_args n = {.x = k->s,
-                          .y = d->p,
-                          .dy = d->dp,
-                          .dx = d->dp,
-                          .rows = (int64_t)r->batch * o->heads * d->f,
-                          .x_stride = d->f,
-                          .y_stride = d->f,
-                          .n = d->f,
-                          .kind = TS_NORM_SOFTMAX,
-                          .scale = 1};
-  return ts_run_norm(l, r, &n, pass);
+  return ts_run_softmax(l, r, (int64_t)r->batch * o->heads * d->f, d->f, k->s,
+                        d->p, d->dp, pass);
 }
 
 /* Rows (B F) of N floats: TO = (+= where ADD) FROM. */
@@ -169,16 +155,8 @@ static ts_err copy_rows(const ts_layer *l, const ts_layer_run *r, float *to,
 static ts_err relu(const ts_layer *l, const ts_layer_run *r, float *y,
                    float *dy) {
   const ts_attention *d = l->data;
-  const ts_act_args a = {.x = y,
-                         .y = y,
-                         .dy = dy,
-                         .dx = dy,
-                         .rows = (int64_t)r->batch * d->f,
-                         .x_stride = d->a,
-                         .y_stride = d->a,
-                         .n = d->a,
-                         .kind = TS_ACT_RELU};
-  return ts_run_act(l, r, &a, dy ? TS_BACKWARD : TS_FORWARD);
+  return ts_run_act_rows(l, r, TS_ACT_RELU, (int64_t)r->batch * d->f, d->a, y,
+                         d->a, y, dy, dy, dy ? TS_BACKWARD : TS_FORWARD);
 }
 
 /* The output is part of a graph: its place is known as it runs. */

@@ -68,17 +68,10 @@ static ts_err create_layer(ts_layer *l, int32_t i, ts_lane *lane) {
   ts_gate_layer *k = &d->layer[i];
   const int32_t n = ts_shape_width(l->out[0].shape);
   const int64_t all = (int64_t)l->spec->batch_max * n;
-  ts_rows_linear_spec s = {.i = 2 * i,
-                           .n_in = n,
-                           .in_stride = i ? n : l->in[0].value->stride,
-                           .n_out = n,
-                           .rows_each = 1,
-                           .bias = true,
-                           .need_dx = true};
-  TS_DO(ts_rows_linear_create(&k->cross, l, &s, lane));
-  s.i++;
-  s.bias = false;
-  TS_DO(ts_rows_linear_create(&k->gate, l, &s, lane));
+  const int32_t stride = i ? n : l->in[0].value->stride;
+  TS_DO(ts_rows_linear_make(&k->cross, l, 2 * i, n, stride, n, 1, TS_ROWS_BIAS,
+                            lane));
+  TS_DO(ts_rows_linear_make(&k->gate, l, 2 * i + 1, n, stride, n, 1, 0, lane));
   TS_DO(ts_layer_take(l, &k->t, all, 4));
   TS_DO(ts_layer_take(l, &k->s, all, 4));
   TS_DO(ts_layer_take(l, &k->g, all, 4));
@@ -113,16 +106,9 @@ static void destroy(ts_layer *l) {
 static ts_err sigmoid(const ts_layer *l, const ts_layer_run *r,
                       const ts_gate_layer *k, ts_pass pass) {
   const ts_gate *d = l->data;
-  const ts_act_args a = {.x = k->s,
-                         .y = k->g,
-                         .dy = d->ds,
-                         .dx = d->ds,
-                         .rows = r->batch,
-                         .x_stride = l->out[0].stride,
-                         .y_stride = l->out[0].stride,
-                         .n = ts_shape_width(l->out[0].shape),
-                         .kind = TS_ACT_SIGMOID};
-  return ts_run_act(l, r, &a, pass);
+  return ts_run_act_rows(l, r, TS_ACT_SIGMOID, r->batch,
+                         ts_shape_width(l->out[0].shape), k->s,
+                         l->out[0].stride, k->g, d->ds, d->ds, pass);
 }
 
 static ts_err forward(ts_layer *l, const ts_layer_run *r) {

@@ -16,28 +16,12 @@ static ts_err create_linears(ts_layer *l, ts_lane *lane) {
   ts_gate *d = l->data;
   const ts_value *x = l->in[0].value, *e = embeddings(l)->value;
   const int32_t n = ts_shape_width(x->shape), h = hidden(l);
-  const ts_rows_linear_spec s[] = {{.n_in = ts_shape_width(e->shape),
-                                    .in_stride = e->stride,
-                                    .n_out = h,
-                                    .rows_each = 1,
-                                    .bias = true,
-                                    .relu = true,
-                                    .need_dx = embeddings(l)->dx != NULL},
-                                   {.i = 1,
-                                    .n_in = h,
-                                    .in_stride = h,
-                                    .n_out = n,
-                                    .rows_each = 1,
-                                    .bias = true,
-                                    .need_dx = true},
-                                   {.i = 2,
-                                    .n_in = n,
-                                    .in_stride = n,
-                                    .n_out = o->units,
-                                    .rows_each = 1,
-                                    .need_dx = true}};
-  for (int k = 0; k < 3; k++)
-    TS_DO(ts_rows_linear_create(&d->mask[k], l, &s[k], lane));
+  const unsigned dx = embeddings(l)->dx ? 0 : TS_ROWS_NO_DX;
+  TS_DO(ts_rows_linear_make(&d->mask[0], l, 0, ts_shape_width(e->shape),
+                            e->stride, h, 1, TS_ROWS_BIAS | TS_ROWS_RELU | dx,
+                            lane));
+  TS_DO(ts_rows_linear_make(&d->mask[1], l, 1, h, h, n, 1, TS_ROWS_BIAS, lane));
+  TS_DO(ts_rows_linear_make(&d->mask[2], l, 2, n, n, o->units, 1, 0, lane));
   if (!o->norm) return TS_OK;
   TS_DO(ts_layer_param(l, &d->norm[0], 3, false, "weight", o->units, 0,
                        TS_BOUND_ONES));
@@ -81,17 +65,10 @@ static ts_err finish(const ts_layer *l, const ts_layer_run *r, ts_pass pass) {
                           .n = o->units,
                           .kind = TS_NORM_LAYER,
                           .eps = 1e-5f};
-  const ts_act_args a = {.x = o->norm || pass == TS_BACKWARD ? y->x : d->t,
-                         .y = y->x,
-                         .dy = y->dx,
-                         .dx = y->dx,
-                         .rows = r->batch,
-                         .x_stride = o->units,
-                         .y_stride = o->units,
-                         .n = o->units,
-                         .kind = TS_ACT_RELU};
   if (o->norm && pass == TS_FORWARD) TS_DO(ts_run_norm(l, r, &n, pass));
-  TS_DO(ts_run_act(l, r, &a, pass));
+  TS_DO(ts_run_act_rows(l, r, TS_ACT_RELU, r->batch, o->units,
+                        o->norm || pass == TS_BACKWARD ? y->x : d->t, o->units,
+                        y->x, y->dx, y->dx, pass));
   return o->norm && pass == TS_BACKWARD ? ts_run_norm(l, r, &n, pass) : TS_OK;
 }
 

@@ -36,21 +36,10 @@ static ts_err create(ts_layer *l, ts_lane *lane) {
   const int32_t f = l->in[0].value->shape.fields;
   const int32_t few = f / o->reduction > 1 ? f / o->reduction : 1;
   const int64_t n = l->spec->batch_max;
-  ts_rows_linear_spec s = {.n_in = f,
-                           .in_stride = f,
-                           .n_out = few,
-                           .rows_each = 1,
-                           .relu = true,
-                           .need_dx = true};
-  TS_DO(ts_rows_linear_create(&d->squeeze, l, &s, lane));
-  s = (ts_rows_linear_spec){.i = 1,
-                            .n_in = few,
-                            .in_stride = few,
-                            .n_out = f,
-                            .rows_each = 1,
-                            .relu = o->activation == RELU,
-                            .need_dx = true};
-  TS_DO(ts_rows_linear_create(&d->excite, l, &s, lane));
+  const unsigned relu = o->activation == RELU ? TS_ROWS_RELU : 0;
+  TS_DO(
+      ts_rows_linear_make(&d->squeeze, l, 0, f, f, few, 1, TS_ROWS_RELU, lane));
+  TS_DO(ts_rows_linear_make(&d->excite, l, 1, few, few, f, 1, relu, lane));
   TS_DO(ts_layer_take(l, &d->z, n * f, 4));
   TS_DO(ts_layer_take(l, &d->hidden, n * few, 4));
   TS_DO(ts_layer_take(l, &d->a, n * f, 4));
@@ -92,16 +81,9 @@ static ts_err sum(const ts_layer *l, const ts_layer_run *r, float *to,
 static ts_err sigmoid(const ts_layer *l, const ts_layer_run *r, ts_pass pass) {
   const ts_senet *d = l->data;
   const int32_t f = l->out[0].shape.fields;
-  const ts_act_args a = {.x = d->pre,
-                         .y = d->a,
-                         .dy = d->da,
-                         .dx = d->da,
-                         .rows = r->batch,
-                         .x_stride = f,
-                         .y_stride = f,
-                         .n = f,
-                         .kind = TS_ACT_SIGMOID};
-  return d->pre ? ts_run_act(l, r, &a, pass) : TS_OK;
+  return d->pre ? ts_run_act_rows(l, r, TS_ACT_SIGMOID, r->batch, f, d->pre, f,
+                                  d->a, d->da, d->da, pass)
+                : TS_OK;
 }
 
 static ts_err forward(ts_layer *l, const ts_layer_run *r) {

@@ -32,16 +32,9 @@ static ts_err sigmoid(const ts_layer *l, const ts_layer_run *r, int k,
                       ts_pass pass) {
   const ts_task_product *d = l->data;
   const ts_input *in = &l->in[k];
-  const ts_act_args a = {.x = in->value->x,
-                         .y = d->p[k],
-                         .dy = d->dp,
-                         .dx = in->dx,
-                         .rows = r->batch,
-                         .x_stride = in->value->stride,
-                         .y_stride = ts_shape_width(l->out[0].shape),
-                         .n = ts_shape_width(l->out[0].shape),
-                         .kind = TS_ACT_SIGMOID};
-  return ts_run_act(l, r, &a, pass);
+  return ts_run_act_rows(l, r, TS_ACT_SIGMOID, r->batch,
+                         ts_shape_width(l->out[0].shape), in->value->x,
+                         in->value->stride, d->p[k], d->dp, in->dx, pass);
 }
 
 /* Y = a x, of (B, n) each. */

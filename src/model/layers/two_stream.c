@@ -55,14 +55,10 @@ static ts_err create(ts_layer *l, ts_lane *lane) {
   int32_t widest = 0;
   for (int32_t k = 0; k < 2; k++) {
     const ts_input *in = &l->in[k];
-    const ts_rows_linear_spec s = {.i = k,
-                                   .n_in = ts_shape_width(in->value->shape),
-                                   .in_stride = in->value->stride,
-                                   .n_out = o->units,
-                                   .rows_each = 1,
-                                   .bias = true,
-                                   .need_dx = in->dx != NULL};
-    TS_DO(ts_rows_linear_create(&d->one[k], l, &s, lane));
+    const unsigned dx = in->dx ? 0 : TS_ROWS_NO_DX;
+    TS_DO(ts_rows_linear_make(
+        &d->one[k], l, k, ts_shape_width(in->value->shape), in->value->stride,
+        o->units, 1, TS_ROWS_BIAS | dx, lane));
     if (in->value->stride > widest) widest = in->value->stride;
   }
   TS_DO(ts_layer_param(l, &d->w, 2, false, "weight", o->heads * d->a,
