@@ -196,9 +196,10 @@ static ts_err check_labels(const ts_dataset *d, const ts_dataset_file *f,
   for (int32_t i = 0; i < n; i++) {
     float *label = &y[(int64_t)i * d->base.info.n_tasks + k];
     if (masked && d->where[i] != 0 && d->where[i] != 1)
-      return ts_fail(TS_ERR_DATA, "%s: sample %lld: \"%s\" is %g, %s",
+      return ts_fail(TS_ERR_DATA,
+                     "%s: sample %lld: \"%s\" is %g, neither 0 nor 1",
                      f->in.path, (long long)(row + i), ts_column_where(c, k),
-                     (double)d->where[i], "neither 0 nor 1");
+                     (double)d->where[i]);
     if (masked && d->where[i] == 0) {
       *label = NAN;
       continue;
