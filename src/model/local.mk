@@ -1,30 +1,71 @@
 tessera_sources += \
-  src/model/act_body.h src/model/activation.c src/model/activation.h \
-  src/model/arch.c src/model/arch.h src/model/batch_norm.c \
-  src/model/batch_norm.h src/model/concat.c src/model/concat.h \
-  src/model/contract_body.h src/model/dcnv2.c src/model/deepfm.c \
-  src/model/dlrm.c src/model/elements_body.h src/model/graph.c \
-  src/model/graph.h src/model/graph_memory.c src/model/graph_names.c \
-  src/model/graph_plan.c src/model/graph_print.c src/model/kernels.h \
-  src/model/kernels_avx2.c src/model/kernels_avx512.c \
-  src/model/kernels_ref.c src/model/kernels_version.h src/model/layer.c \
-  src/model/layer.h src/model/layer_ops.c src/model/layer_ops.h \
-  src/model/layers/activation.c src/model/layers/add.c \
-  src/model/layers/batch_norm.c src/model/layers/bilinear.c \
-  src/model/layers/cin.c src/model/layers/concat.c src/model/layers/cross.c \
-  src/model/layers/dot.c src/model/layers/dropout.c \
-  src/model/layers/experts.c src/model/layers/field_attention.c \
-  src/model/layers/fm.c src/model/layers/gate.c src/model/layers/gate.h \
-  src/model/layers/gate_mask.c src/model/layers/linear.c \
-  src/model/layers/mlp.c src/model/layers/multiply.c \
-  src/model/layers/project.c src/model/layers/reduce.c \
-  src/model/layers/row_norm.c src/model/layers/scale.c \
-  src/model/layers/senet.c src/model/layers/similarity.c \
-  src/model/layers/slice.c src/model/layers/task_product.c \
-  src/model/layers/two_stream.c src/model/layers/wide.c \
-  src/model/mlp_options.c src/model/mlp_options.h src/model/model.c \
-  src/model/model.h src/model/norm_body.h src/model/row_norm.c \
-  src/model/row_norm.h src/model/sparsenn.c src/model/zoo.c src/model/zoo.h
+  src/model/act_body.h \
+  src/model/activation.c \
+  src/model/activation.h \
+  src/model/arch.c \
+  src/model/arch.h \
+  src/model/batch_norm.c \
+  src/model/batch_norm.h \
+  src/model/concat.c \
+  src/model/concat.h \
+  src/model/contract_body.h \
+  src/model/dcnv2.c \
+  src/model/deepfm.c \
+  src/model/dlrm.c \
+  src/model/elements_body.h \
+  src/model/graph.c \
+  src/model/graph.h \
+  src/model/graph_memory.c \
+  src/model/graph_names.c \
+  src/model/graph_plan.c \
+  src/model/graph_print.c \
+  src/model/kernels.h \
+  src/model/kernels_avx2.c \
+  src/model/kernels_avx512.c \
+  src/model/kernels_ref.c \
+  src/model/kernels_version.h \
+  src/model/layer.c \
+  src/model/layer.h \
+  src/model/layer_ops.c \
+  src/model/layer_ops.h \
+  src/model/layers/activation.c \
+  src/model/layers/add.c \
+  src/model/layers/batch_norm.c \
+  src/model/layers/bilinear.c \
+  src/model/layers/cin.c \
+  src/model/layers/concat.c \
+  src/model/layers/cross.c \
+  src/model/layers/dot.c \
+  src/model/layers/dropout.c \
+  src/model/layers/experts.c \
+  src/model/layers/field_attention.c \
+  src/model/layers/fm.c \
+  src/model/layers/gate.c \
+  src/model/layers/gate.h \
+  src/model/layers/gate_mask.c \
+  src/model/layers/linear.c \
+  src/model/layers/mlp.c \
+  src/model/layers/multiply.c \
+  src/model/layers/project.c \
+  src/model/layers/reduce.c \
+  src/model/layers/row_norm.c \
+  src/model/layers/scale.c \
+  src/model/layers/senet.c \
+  src/model/layers/similarity.c \
+  src/model/layers/slice.c \
+  src/model/layers/task_product.c \
+  src/model/layers/two_stream.c \
+  src/model/layers/wide.c \
+  src/model/mlp_options.c \
+  src/model/mlp_options.h \
+  src/model/model.c \
+  src/model/model.h \
+  src/model/norm_body.h \
+  src/model/row_norm.c \
+  src/model/row_norm.h \
+  src/model/sparsenn.c \
+  src/model/zoo.c \
+  src/model/zoo.h
 
 # The graphs that come with the program, as texts.
 zoo_decks = input/models/autoint.deck input/models/dcnv2_moe.deck \

@@ -14,7 +14,7 @@ cp config.h "$copy"
 # $work/NAME.diff for each block, NAME the heading's last word.
 awk -v to="$work" '/^## /{ name = $NF } /^```$/{ on = 0 } on { print > (to "/" name ".diff") } /^```diff$/{ on = 1 }' "$srcdir/doc/extending.md"
 touched() { sed -n 's|^+++ b/||p' "$work/$1.diff"; }
-parts="model optimizer type pipeline format"
+parts="model layer optimizer type pipeline format"
 for name in $parts; do
   check "$name: a file and a line in two lists" [ "$(touched $name | wc -l)" = 3 ]
   check "$name: one line each" [ "$(sed '/^--- .dev.null/,$d' "$work/$name.diff" | grep -c '^[-+][^-+]')" = 2 ]
@@ -42,7 +42,7 @@ build() {
   xargs -P 2 -I@ $compile -O1 -c "$copy/@.c" -o "$copy/@.o" < "$work/stale" &&
     $(of_make link) -o "$work/tessera" src/commands/main.o $(sed "s|.*|$copy/&.o|" "$work/stale") libtessera.a $(of_make libs)
 }
-check "new files are among them" [ "$(grep -c -e flat -e half_sgd -e last_wise -e patient -e numbers "$work/stale")" = 5 ]
+check "new files are among them" [ "$(grep -c -e flat -e square -e half_sgd -e last_wise -e patient -e numbers "$work/stale")" = 6 ]
 check "builds" build
 
 TESSERA=$work/tessera
@@ -59,6 +59,9 @@ is_base() { # folder, options
 }
 check "base" train 2 base
 check "the model has sparsenn's losses" is_base model --set model.kind=flat
+layers() { echo "model.layers=({name=\"h\";kind=\"mlp\";in=\"embeddings\";units=[16];},{name=\"q\";$1},{name=\"y\";kind=\"linear\";in=\"q\";units=1;})"; }
+train 2 product --set "$(layers 'kind="multiply";in=["h","h"];')" && train 2 layer --set "$(layers 'kind="square";in="h";')" || exit 1
+check "the layer has the losses of a product with itself" close_losses layer product 1e-6 12
 check "the optimizer has sgd's at half the rate" is_base optimizer --set table_defaults.optimizer.kind=half_sgd --set table_defaults.optimizer.lr=0.5
 check "the sharding type has table_wise's" is_base type --set table_defaults.sharding=last_wise
 check "the pipeline has base's" is_base pipeline --set pipeline.kind=patient
