@@ -29,6 +29,7 @@ dist_check_SCRIPTS += tests/run/async.sh \
   tests/run/machine_code.sh \
   tests/run/manual.sh \
   tests/run/manual_commands.sh \
+  tests/run/matrix.sh \
   tests/run/model_mistakes.sh \
   tests/run/nan.sh \
   tests/run/one_message.sh \
