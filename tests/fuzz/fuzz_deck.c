@@ -1,9 +1,12 @@
 /* fuzz_deck.c - decks.  First lines "--set KEY=VALUE" are overrides.  What is
- * taken is printed, read again, and must be the same deck. */
+ * taken is printed, read again, and must be the same deck; layers of a model are
+ * put into their order, or refused. */
 #include <string.h>
 
+#include "base/features.h"
 #include "base/mem.h"
 #include "io/deck.h"
+#include "model/graph.h"
 #include "tests/fuzz/fuzz.h"
 
 enum { SETS_MAX = 4 };
@@ -32,6 +35,17 @@ static void read_back(const ts_config *c) {
   ts_str_reset(&print);
 }
 
+static void plan(const ts_config *c) {
+  ts_graph g = {0};
+  const ts_model_spec spec = {.config = c,
+                              .n_features = ts_feature_count(c),
+                              .batch_max = 2,
+                              .training = true};
+  if (!c->model.n_layers || !c->n_tables) return;
+  if (ts_graph_plan(&g, &spec) == TS_OK) FUZZ_CHECK(ts_graph_place(&g) == TS_OK);
+  ts_graph_reset(&g);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   ts_config *c = NULL;
   const char *sets[SETS_MAX];
@@ -42,6 +56,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   const char *rest = take_sets(text, sets, &n);
   if (ts_deck_parse(&c, rest, "/tmp", sets, n) == TS_OK && !strstr(text, "${"))
     read_back(c);
+  if (c) plan(c);
   ts_deck_destroy(c);
   ts_err_clear();
   free(text);

@@ -33,7 +33,7 @@ own='model.layers=({name="b";kind="mlp";in="dense";units=[8];norm="layer";},{nam
 run() { # ranks folder model, options: the model's
   ranks=$1; folder=$2; model=$3; shift 3
   if [ "$model" = own ]; then set -- "$@" --set "$own"; else set -- "$@" --set model.kind="$model"; fi
-  train "$ranks" "$folder" "$@"
+  train "$ranks" "$folder" "$@" < /dev/null
 }
 i=0
 while read -r model ranks pipeline parallel in_backward accumulate precision sharding lanes again; do
