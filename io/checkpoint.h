@@ -46,6 +46,8 @@ typedef struct ts_ckpt_item {
                     owned */
   int64_t n_copied_turns; /* of the exchange of columns, the last ones are of
                              copies on all ranks */
+  bool optional;          /* a file may lack it */
+  bool absent;            /* the file that was loaded does */
 } ts_ckpt_item;
 
 /* Small values of rank 0, kept as attributes and small datasets: the path

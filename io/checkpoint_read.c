@@ -288,7 +288,7 @@ static ts_err load_local(ts_ckpt *c, const char *path, bool subset,
                          ts_str *missing) {
   ts_err err = TS_OK;
   ts_ckpt_reader r;
-  int32_t n_missing = 0;
+  int32_t n_missing = 0, n_absent = 0;
   TS_TRY(reader_open(&r, path, !subset, &c->step));
   r.staging = &c->staging;
   TS_TRY(check_names(&r, c, subset));
@@ -297,6 +297,9 @@ static ts_err load_local(ts_ckpt *c, const char *path, bool subset,
     ts_hdf5_lock();
     const bool there = ts_stored_exists(r.file, c->items[i].name);
     ts_hdf5_unlock();
+    c->items[i].absent = !there;
+    n_absent += !there && c->items[i].optional;
+    if (!there && c->items[i].optional) continue;
     if (!there && subset) {
       n_missing++;
       if (missing)
@@ -306,7 +309,8 @@ static ts_err load_local(ts_ckpt *c, const char *path, bool subset,
     }
     TS_TRY(read_item(&r, &c->items[i]));
   }
-  if (n_missing && n_missing == c->n_items) TS_TRY(refuse_strange(&r, c));
+  if (n_missing && n_missing + n_absent == c->n_items)
+    TS_TRY(refuse_strange(&r, c));
 done:
   reader_close(&r);
   return err;

@@ -222,6 +222,9 @@ const ts_key ts_schema[] = {
               "0.0", "", 0, 1e12,
               "each element of the dense gradients is cut to [-v, v]; 0: no "
               "clipping; not beside clip_norm"),
+    NUMBER(DECK, optimizer.ema, FLOAT, "0.0", "", 0, 0.9999999,
+           "decay of a running mean of the dense weights, which evaluations "
+           "and predictions take; 0: none; doc/dense.md"),
     KEY(OVERRIDE, "match", match, STRING, NULL, "", 1, 0, NULL,
         "shell pattern over full parameter names"),
     KEY(OVERRIDE, "kind", optimizer.kind, STRING, NULL, "", 1, 0,

@@ -8,12 +8,13 @@
 
 /* By value: the host's settings are not read later. */
 struct ts_update_piece {
-  float *w, *state[TS_PARAM_STATES_MAX];
+  float *w, *state[TS_PARAM_STATES_MAX], *ema;
   const float *grad;
   const double *scale, *stats; /* device memory; scale may be NULL */
   int64_t n;
   ts_update_numbers numbers;
   ts_update_rule rule;
+  float ema_rest;
 };
 
 struct ts_update_params {
@@ -174,14 +175,22 @@ ts_update_four(const Rule &rule, float4 &w, float4 g, float4 &a, float4 &b) {
   }
 }
 
+/* What an average becomes by its new weight. */
+static __device__ __forceinline__ float ts_update_average(float e, float w,
+                                                          ts_real rest) {
+  return (ts_real{e} + rest * (ts_real{w} - ts_real{e})).x;
+}
+
+/* E: averages, or NULL. */
 template <class Rule>
 static __device__ __forceinline__ void
 ts_update_chunk(const Rule &rule, float *__restrict__ w,
                 const float *__restrict__ g, float *__restrict__ a,
-                float *__restrict__ b, int n) {
+                float *__restrict__ b, float *__restrict__ e, ts_real rest,
+                int n) {
   int i = 0;
   if (ts_flat_fits(w) && ts_flat_fits(g) && ts_flat_fits(a) &&
-      ts_flat_fits(b)) {
+      ts_flat_fits(b) && ts_flat_fits(e)) {
     for (i = (int)threadIdx.x; i < n / 4; i += TS_FLAT_THREADS) {
       float4 x = ((float4 *)w)[i], m = {}, v = {};
       const float4 d = ((const float4 *)g)[i];
@@ -191,6 +200,11 @@ ts_update_chunk(const Rule &rule, float *__restrict__ w,
       ((float4 *)w)[i] = x;
       if (Rule::STATES > 0) ((float4 *)a)[i] = m;
       if (Rule::STATES > 1) ((float4 *)b)[i] = v;
+      if (!e) continue;
+      float4 y = ((float4 *)e)[i];
+      for (int k = 0; k < 4; k++)
+        (&y.x)[k] = ts_update_average((&y.x)[k], (&x.x)[k], rest);
+      ((float4 *)e)[i] = y;
     }
     i = n / 4 * 4;
   }
@@ -202,6 +216,7 @@ ts_update_chunk(const Rule &rule, float *__restrict__ w,
     w[i] = x.x;
     if (Rule::STATES > 0) a[i] = m.x;
     if (Rule::STATES > 1) b[i] = v.x;
+    if (e) e[i] = ts_update_average(e[i], x.x, rest);
   }
 }
 
@@ -213,7 +228,8 @@ static __device__ __forceinline__ void ts_update_block(const ts_update_piece &p,
   const int n = left < TS_FLAT_CHUNK ? (int)left : TS_FLAT_CHUNK;
   float *a = Rule::STATES > 0 ? p.state[0] + begin : NULL;
   float *b = Rule::STATES > 1 ? p.state[1] + begin : NULL;
-  ts_update_chunk(rule, p.w + begin, p.grad + begin, a, b, n);
+  float *e = p.ema ? p.ema + begin : NULL;
+  ts_update_chunk(rule, p.w + begin, p.grad + begin, a, b, e, {p.ema_rest}, n);
 }
 
 static __global__ void __launch_bounds__(TS_FLAT_THREADS)
@@ -280,6 +296,8 @@ static ts_update_piece piece_of(const ts_dense_update_args *a) {
   ts_update_piece p;
   p.w = a->w;
   for (int k = 0; k < TS_PARAM_STATES_MAX; k++) p.state[k] = a->state[k];
+  p.ema = a->ema;
+  p.ema_rest = ts_update_ema_rest(a);
   p.grad = a->grad;
   p.scale = a->grad_factor_at;
   p.stats = a->stats;

@@ -100,6 +100,7 @@ static ts_err find_needs(ts_step_needs *needs, const ts_trainer *t,
       needs->products += 2.0 * (double)p->n * (double)batch->n;
     n_states = 0;
     for (int k = 0; k < TS_PARAM_STATES_MAX; k++) n_states += p->state[k] != 0;
+    n_states += p->ema != NULL;
     needs->optimizer += 4.0 * (double)p->n * (3 + 2 * n_states);
   }
   needs->model = ts_bench_model_bytes(c, batch->n, has_half(t));

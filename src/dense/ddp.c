@@ -18,6 +18,9 @@ static ts_err make_states(ts_ddp *d) {
     for (int k = 0; k < ts_param_n_states(c, p); k++)
       TS_DO(ts_arrays_take(&d->arrays, d->base.spec.device, &p->state[k], p->n,
                            sizeof(float), TS_TAG_DENSE_STATE));
+    if (ts_parallel_averages(d->config, p))
+      TS_DO(ts_arrays_take(&d->arrays, d->base.spec.device, &p->ema, p->n,
+                           sizeof(float), TS_TAG_DENSE_STATE));
   }
   return TS_OK;
 }
@@ -45,7 +48,7 @@ static void destroy(ts_parallel *base) {
   for (int32_t i = 0; i < d->params->n; i++) {
     ts_param *p = d->params->item[i];
     for (int k = 0; k < TS_PARAM_STATES_MAX; k++) p->state[k] = NULL;
-    p->grad = NULL;
+    p->grad = p->ema = NULL;
   }
   ts_param_optims_destroy(d->base.optims);
   ts_ddp_layout_reset(d);

@@ -16,7 +16,7 @@ static void forget_arrays(const ts_params *ps) {
   for (int32_t i = 0; i < ps->n; i++) {
     ts_param *p = ps->item[i];
     for (int k = 0; k < TS_PARAM_STATES_MAX; k++) p->state[k] = NULL;
-    p->grad = NULL;
+    p->grad = p->ema = NULL;
   }
 }
 

@@ -56,6 +56,9 @@ static ts_err make_states(ts_fully_sharded *d, ts_fully_sharded_group *g) {
     for (int k = 0; k < ts_param_n_states(c, p); k++)
       TS_DO(ts_fully_sharded_take(d, &p->state[k], part->n_rows * part->width,
                                   sizeof(float), TS_TAG_DENSE_STATE));
+    if (ts_parallel_averages(d->config, p))
+      TS_DO(ts_fully_sharded_take(d, &p->ema, part->n_rows * part->width,
+                                  sizeof(float), TS_TAG_DENSE_STATE));
   }
   return TS_OK;
 }

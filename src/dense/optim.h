@@ -75,6 +75,10 @@ typedef struct ts_dense_update_args {
   int64_t step;                 /* k, from 1 */
   /* (2) sums over the whole parameter; NULL: the piece is all of it. */
   const double *stats;
+  /* (n) the running mean of w, which takes the new ones in: ema += (1 -
+   * ema_decay) (w - ema); NULL: none. */
+  float *ema;
+  double ema_decay;
 } ts_dense_update_args;
 
 /* Factor of the schedule for step K (from 1): linear warm-up over `warmup`

@@ -98,6 +98,35 @@ void ts_parallel_touch(ts_parallel *p) {
     p->spec.params->item[i]->version++;
 }
 
+/* ---- averages ------------------------------------------------------------ */
+
+/* P's average on this rank becomes its weights, or changes places with them. */
+static ts_err with_average(ts_parallel *d, const ts_param *p, bool swaps,
+                           ts_lane *lane) {
+  const ts_param_piece x = ts_parallel_piece(d, p);
+  const int64_t n = x.n_rows * (p->cols ? p->cols : 1);
+  if (!p->ema || !n) return TS_OK;
+  if (swaps) return ts_parallel_swap(d->spec.kernels, x.w, p->ema, n, lane);
+  return ts_parallel_fold(d->spec.kernels, p->ema, x.w, n, true, lane);
+}
+
+ts_err ts_parallel_start_averages(ts_parallel *d, const ts_param *p,
+                                  ts_lane *lane) {
+  for (int32_t i = 0; i < d->spec.params->n; i++)
+    if (!p || d->spec.params->item[i] == p)
+      TS_DO(with_average(d, d->spec.params->item[i], false, lane));
+  return TS_OK;
+}
+
+ts_err ts_parallel_swap_averages(ts_parallel *d, ts_lane *lane) {
+  if (!d->spec.training || !(d->spec.config->optimizer.ema > 0)) return TS_OK;
+  for (int32_t i = 0; i < d->spec.params->n; i++)
+    TS_DO(with_average(d, d->spec.params->item[i], true, lane));
+  TS_DO(ts_lane_sync(lane));
+  ts_parallel_touch(d);
+  return TS_OK;
+}
+
 /* ---- what strategies have in common -------------------------------------- */
 
 bool ts_parallel_in_backward(const ts_config *c) {
@@ -118,6 +147,8 @@ ts_dense_update_args ts_parallel_update_args(const ts_parallel *base,
                             .step = step};
   if (norm) u.grad_factor_at = norm + 1;
   memcpy(u.state, p->state, sizeof u.state);
+  u.ema = p->ema;
+  u.ema_decay = base->spec.config->optimizer.ema;
   return u;
 }
 

@@ -87,5 +87,12 @@ ts_parallel_stat ts_parallel_stat_of(const ts_parallel *);
 const ts_optim_config *ts_parallel_optim(const ts_parallel *, const ts_param *);
 /* For checkpoints; the lanes are idle.  Local. */
 ts_param_piece ts_parallel_piece(const ts_parallel *, const ts_param *);
+/* Averages (optimizer.ema) are as the weights are now: P's, NULL: all.
+ * Enqueues. */
+ts_err ts_parallel_start_averages(ts_parallel *, const ts_param *p, ts_lane *);
+/* Weights and averages change places, for an evaluation and after it.  The
+ * lanes are idle, and LANE is again when it returns.  Nothing where there are
+ * none. */
+ts_err ts_parallel_swap_averages(ts_parallel *, ts_lane *);
 /* Weights were changed from outside (a checkpoint, init_from). */
 void ts_parallel_touch(ts_parallel *);

@@ -31,6 +31,10 @@ struct ts_parallel {
 /* Parameters are updated within the backward pass; a note where clipping
  * forbids what the deck asks for. */
 bool ts_parallel_in_backward(const ts_config *);
+/* P has an average: optimizer.ema. */
+static inline bool ts_parallel_averages(const ts_config *c, const ts_param *p) {
+  return c->optimizer.ema > 0 && !p->frozen;
+}
 /* The arguments of P's update in STEP, all but w, grad and n.  NORM: (2) in
  * device memory, the second is the factor of clipping; NULL: no clipping. */
 ts_dense_update_args ts_parallel_update_args(const ts_parallel *,

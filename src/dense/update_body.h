@@ -184,6 +184,14 @@ static void update_lars(const ts_dense_update_args *a, ts_update_numbers u,
   }
 }
 
+/* Elements [FROM, TO), whose new weights the cache still has. */
+static void average(const ts_dense_update_args *a, int64_t from, int64_t to) {
+  const float rest = ts_update_ema_rest(a);
+  const float *restrict w = a->w;
+  float *restrict e = a->ema;
+  for (int64_t i = from; i < to; i++) e[i] += rest * (w[i] - e[i]);
+}
+
 static void update_part(const ts_dense_update_args *a, int p, int n) {
   static void (*const update[])(const ts_dense_update_args *, ts_update_numbers,
                                 int64_t, int64_t) = {
@@ -195,7 +203,8 @@ static void update_part(const ts_dense_update_args *a, int p, int n) {
   const ts_update_rule rule = ts_dense_optim_find(a->optim->kind)->rule;
   int64_t from = a->n * p / n;
   const int64_t to = a->n * (p + 1) / n;
-  if (!(a->optim->clip_value > 0)) {
+  const bool clips = a->optim->clip_value > 0;
+  if (!clips && !a->ema) {
     update[rule](a, u, from, to);
     return;
   }
@@ -204,7 +213,8 @@ static void update_part(const ts_dense_update_args *a, int p, int n) {
     float cut[STATS_BLOCK];
     ts_dense_update_args piece = *a;
     ts_update_numbers own = u;
-    cut_piece(&piece, &own, from, m, cut);
-    update[rule](&piece, own, 0, m);
+    if (clips) cut_piece(&piece, &own, from, m, cut);
+    update[rule](&piece, own, clips ? 0 : from, clips ? m : from + m);
+    if (a->ema) average(a, from, from + m);
   }
 }

@@ -20,6 +20,11 @@ typedef struct ts_update_numbers {
   double lr_eta;
 } ts_update_numbers;
 
+/* What an average takes of new weights. */
+static inline float ts_update_ema_rest(const ts_dense_update_args *a) {
+  return (float)(1.0 - a->ema_decay);
+}
+
 /* SCALE without grad_factor_at, which is device memory. */
 static inline ts_update_numbers
 ts_update_numbers_of(const ts_dense_update_args *a) {

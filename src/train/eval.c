@@ -128,8 +128,11 @@ ts_err ts_evaluate(ts_trainer *t, ts_source *source, ts_metrics_result *result,
   const double t0 = ts_now();
   ts_eval_pass p = {.t = t, .hooks = hooks};
   const ts_section before = ts_watch_enter(TS_SECTION_EVAL);
+  bool averages = false;
   ts_trace_evaluating(true);
   TS_TRY(ts_settle(t, ts_trainer_rest(t)));
+  TS_TRY(ts_settle(t, ts_parallel_swap_averages(t->dense, t->compute)));
+  averages = true;
   TS_TRY(ts_settle(t, pass_create(&p, source)));
   err = eval_pass(&p);
   if (!ts_err_agreed()) ts_settle_own(err);
@@ -142,6 +145,10 @@ ts_err ts_evaluate(ts_trainer *t, ts_source *source, ts_metrics_result *result,
     err = p.fn_err;
   }
 done:
+  if (averages) {
+    const ts_err back = ts_parallel_swap_averages(t->dense, t->compute);
+    if (err == TS_OK) err = ts_settle(t, back);
+  }
   for (int32_t k = 0; p.metrics && k < t->n_tasks; k++)
     ts_metrics_destroy(p.metrics[k]);
   for (int32_t k = 0; p.groups && k < t->n_tasks; k++)

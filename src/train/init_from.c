@@ -227,6 +227,7 @@ ts_err ts_trainer_init_from(ts_trainer *t, const ts_source *train,
     TS_TRY(ts_ckpt_load(&ckpt, path, true, &missing, t->control));
   TS_TRY(ts_settle(t, ts_ebc_reload(t->ebc)));
   ts_parallel_touch(t->dense);
+  TS_TRY(ts_settle(t, ts_parallel_start_averages(t->dense, NULL, t->compute)));
   TS_TRY(ts_settle(t, report(&m, missing.text, &left)));
 done:
   matching_reset(&m);

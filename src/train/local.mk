@@ -78,6 +78,8 @@ tessera_sources += \
   src/train/stages.c \
   src/train/stages_input.c \
   src/train/state.c \
+  src/train/state_dense.c \
+  src/train/state_dense.h \
   src/train/trainer.c \
   src/train/trainer.h \
   src/train/upload.c \

@@ -5,7 +5,7 @@
 
 #include "base/mem.h"
 #include "dense/linear.h"
-#include "dense/optim.h"
+#include "dense/param_optim.h"
 #include "io/batch_store.h"
 #include "runtime/arrays.h"
 #include "runtime/trace.h"
@@ -135,14 +135,16 @@ done:
 }
 
 /* Weights of a model, of the layer that has most, and those that may travel in
- * bf16. */
+ * bf16; floats of states and averages. */
 typedef struct ts_weights {
-  double all, largest, half;
+  double all, largest, half, state;
 } ts_weights;
 
 /* Layers are one after the other. */
-static ts_weights count_params(const ts_params *ps) {
+static ts_err count_params(ts_weights *out, const ts_params *ps,
+                           const ts_config *c) {
   ts_weights w = {0};
+  ts_optim_config optim;
   double layer = 0;
   for (int32_t i = 0; i < ps->n; i++) {
     const bool same = i && !strcmp(ps->item[i]->group, ps->item[i - 1]->group);
@@ -150,8 +152,13 @@ static ts_weights count_params(const ts_params *ps) {
     w.all += (double)ps->item[i]->n;
     if (ps->item[i]->half) w.half += (double)ps->item[i]->n;
     w.largest = fmax(w.largest, layer);
+    TS_DO(ts_param_optim(&optim, c, ps->item[i]));
+    w.state += (double)ps->item[i]->n *
+               (ts_param_n_states(&optim, ps->item[i]) +
+                (c->optimizer.ema > 0 && !ps->item[i]->frozen));
   }
-  return w;
+  *out = w;
+  return TS_OK;
 }
 
 static int longest(const ts_prefetch_config *lists, int32_t n) {
@@ -164,7 +171,7 @@ static int longest(const ts_prefetch_config *lists, int32_t n) {
 /* Cut over the ranks: dense/fully_sharded.h.  Gathered twice, or once where
  * layers stay, and reduced. */
 static void fill_sharded(ts_plan_dense *d, const ts_config *c, ts_weights w,
-                         int n_states, double n_ranks, double wire_bytes) {
+                         double n_ranks, double wire_bytes) {
   const double gathered = 4 * w.all - 2 * w.half;
   const double own = 4 * w.all / n_ranks;
   d->n_comms = c->dense.reshard > 1 ? 3 : 2;
@@ -176,7 +183,7 @@ static void fill_sharded(ts_plan_dense *d, const ts_config *c, ts_weights w,
       2 + c->dense.reduce_inputs +
       longest(c->dense.backward_prefetch, c->dense.n_backward_prefetch);
   d->param_bytes =
-      own * (1 + n_states) + (recycled ? 8 * w.largest / n_ranks : own);
+      own + 4 * w.state / n_ranks + (recycled ? 8 * w.largest / n_ranks : own);
   if (c->dense.reshard == 1) d->param_bytes += 4 * w.all;
   if (c->dense.reshard > 1) d->param_bytes += gathered / c->dense.reshard;
   d->reduce_bytes =
@@ -186,9 +193,9 @@ static void fill_sharded(ts_plan_dense *d, const ts_config *c, ts_weights w,
 }
 
 static void fill_replicated(ts_plan_dense *d, const ts_config *c, ts_weights w,
-                            int n_states, double wire_bytes) {
+                            double wire_bytes) {
   const double mib = c->dense.bucket_mb > 0 ? c->dense.bucket_mb : 25;
-  d->param_bytes = 4 * w.all * (2 + n_states);
+  d->param_bytes = 4 * (2 * w.all + w.state);
   d->reduce_bytes = wire_bytes * w.all;
   d->n_comms = 1;
   d->bucket_bytes = fmin(4 * w.all, mib * (1 << 20));
@@ -198,15 +205,12 @@ static void fill_replicated(ts_plan_dense *d, const ts_config *c, ts_weights w,
 /* Fills D from the number of weights, and of products of activations. */
 static ts_err fill(ts_plan_dense *d, const ts_config *c, ts_weights w,
                    double products, double n_ranks) {
-  ts_optim_config optim = c->optimizer.base;
-  TS_DO(ts_dense_optim_check(&optim, "optimizer"));
-  const int n_states = ts_dense_optim_n_states(&optim);
   ts_dtype wire;
   TS_DO(ts_parallel_wire(&wire, c));
   if (ts_parallel_defers(c))
-    fill_sharded(d, c, w, n_states, n_ranks, (double)ts_dtype_bytes(wire));
+    fill_sharded(d, c, w, n_ranks, (double)ts_dtype_bytes(wire));
   else
-    fill_replicated(d, c, w, n_states, (double)ts_dtype_bytes(wire));
+    fill_replicated(d, c, w, (double)ts_dtype_bytes(wire));
   /* Two operations forward, four backward, for each weight and product. */
   d->flops = 6 * (w.all + products);
   return TS_OK;
@@ -221,10 +225,11 @@ static ts_err look(ts_plan_dense *d, double *gflops, ts_trainer *t,
   ts_rehearsal r = {.n_features = spec->n_features,
                     .n = batch < TIMED_SAMPLES ? batch : TIMED_SAMPLES};
   const double before = now_bytes();
+  ts_weights w;
   for (int32_t f = 0; f < r.n_features; f++)
     r.width += ts_feature_table(c, f, NULL)->dim;
   TS_TRY(ops->create(&r.model, spec, t->device, t->compute));
-  const ts_weights w = count_params(&r.model->params);
+  TS_TRY(count_params(&w, &r.model->params, c));
   d->other_bytes =
       now_bytes() - before - (r.model->params.deferred ? 0 : 4 * w.all);
   TS_TRY(fill(d, c, w, ops->products ? ops->products(spec) : 0, n_ranks));
@@ -258,8 +263,13 @@ ts_err ts_planning_dense(ts_plan_dense *d, double *gflops, ts_trainer *t,
     d->other_bytes = 4 * n.activations * batch;
     const bool half =
         ts_linear_precision(c->run.precision, &t->kernels) == TS_PRECISION_BF16;
-    TS_DO(fill(d, c, (ts_weights){n.weights, n.largest, half ? n.weights : 0},
-               ops->products ? ops->products(&spec) : 0, n_ranks));
+    ts_optim_config optim = c->optimizer.base;
+    TS_DO(ts_dense_optim_check(&optim, "optimizer"));
+    const int n_states =
+        ts_dense_optim_n_states(&optim) + (c->optimizer.ema > 0);
+    const ts_weights w = {n.weights, n.largest, half ? n.weights : 0,
+                          n_states * n.weights};
+    TS_DO(fill(d, c, w, ops->products ? ops->products(&spec) : 0, n_ranks));
   } else if (ops) { /* one that is not there is its own place's to refuse */
     TS_DO(look(d, gflops, t, ops, &spec, n_ranks));
   }

@@ -121,6 +121,10 @@ void ts_report_plan(ts_trainer *t) {
                                   : "GPU counts them, and the host waits");
   ts_info("dense parameters: %s",
           ts_str_count(params, ts_params_count(&t->params)));
+  if (t->config->optimizer.ema > 0)
+    ts_info("evaluations take the dense weights' running mean: optimizer.ema = "
+            "%g",
+            t->config->optimizer.ema);
 }
 
 void ts_report_progress(const ts_progress_line *l, const ts_metrics_result *r) {

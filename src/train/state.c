@@ -14,6 +14,7 @@
 #include "io/deck.h"
 #include "io/split.h"
 #include "train/planning.h"
+#include "train/state_dense.h"
 
 /* ---- tables -------------------------------------------------------------- */
 
@@ -133,47 +134,6 @@ static ts_err describe_tables(ts_trainer *t, ts_ckpt *ckpt, bool with_state) {
 done:
   ts_mem_free(d.first);
   return err;
-}
-
-/* ---- dense parameters ---------------------------------------------------- */
-
-static ts_err add_array(ts_trainer *t, ts_ckpt *ckpt, const ts_param *p,
-                        const ts_param_piece *piece, const char *prefix,
-                        const char *suffix, float *data) {
-  ts_err err = TS_OK;
-  ts_str name = {0};
-  ts_ckpt_item *item;
-  TS_TRY(ts_str_append(&name, "%s/%s%s%s", prefix, p->name, suffix ? "/" : "",
-                       suffix ? suffix : ""));
-  TS_TRY(ts_ckpt_add_item(ckpt, name.text, TS_F32, p->rows, p->cols, &item));
-  if (t->rank == 0 || !piece->replicated)
-    TS_TRY(
-        ts_ckpt_add_piece(item, true, false, piece->row0, piece->n_rows, data));
-  TS_TRY(
-      ts_ckpt_add_piece(item, false, true, piece->row0, piece->n_rows, data));
-done:
-  ts_str_reset(&name);
-  return err;
-}
-
-static ts_err describe_dense(ts_trainer *t, ts_ckpt *ckpt, bool with_state) {
-  const ts_params *params = &t->params;
-  for (int32_t i = 0; i < params->n; i++) {
-    ts_param *p = params->item[i];
-    const ts_param_piece piece = ts_parallel_piece(t->dense, p);
-    TS_DO(add_array(t, ckpt, p, &piece, "model", NULL, piece.w));
-    if (!with_state) continue;
-    const ts_optim_config *c = ts_parallel_optim(t->dense, p);
-    for (int k = 0; k < ts_param_n_states(c, p); k++)
-      TS_DO(add_array(t, ckpt, p, &piece, "optim",
-                      ts_dense_optim_state_name(c, k), piece.state[k]));
-  }
-  for (int32_t i = 0; i < t->model->buffers.n; i++) { /* all ranks' alike */
-    ts_param *p = t->model->buffers.item[i];
-    const ts_param_piece piece = {.replicated = true, .n_rows = p->rows};
-    TS_DO(add_array(t, ckpt, p, &piece, "model", NULL, p->w));
-  }
-  return TS_OK;
 }
 
 /* ---- values -------------------------------------------------------------- */
@@ -328,7 +288,7 @@ static ts_err describe(ts_trainer *t, ts_ckpt *ckpt, bool with_state) {
   TS_DO(ts_settle(t, ts_ckpt_on(ckpt, t->device)));
   TS_DO(ts_settle(t, flush(t)));
   TS_DO(ts_settle(t, describe_tables(t, ckpt, with_state)));
-  return ts_settle(t, describe_dense(t, ckpt, with_state));
+  return ts_settle(t, ts_state_dense(t, ckpt, with_state));
 }
 
 ts_err ts_trainer_describe_weights(ts_trainer *t, ts_ckpt *ckpt) {
@@ -381,6 +341,7 @@ ts_err ts_trainer_load(ts_trainer *t, const char *path, ts_run_state *state,
   }
   TS_TRY(ts_settle(t, ts_ebc_reload(t->ebc)));
   if (!taken->text) goto done;
+  TS_TRY(ts_settle(t, ts_state_look_averages(t, &ckpt, taken->text)));
   if (!t->training && missing.text)
     TS_THROW(TS_ERR_CKPT, "%s lacks %s", taken->text, missing.text);
   t->step = get_i64(&ckpt, "optim/step", ckpt.step);

@@ -214,7 +214,8 @@ static ts_err build_model(ts_trainer *t) {
                                      .world = t->world,
                                      .kernels = &t->kernels,
                                      .training = t->training};
-  return ts_parallel_create(&t->dense, &parallel);
+  TS_DO(ts_parallel_create(&t->dense, &parallel));
+  return ts_parallel_start_averages(t->dense, NULL, t->compute);
 }
 
 static ts_err build_metrics(ts_trainer *t) {

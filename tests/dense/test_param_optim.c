@@ -1,6 +1,6 @@
-/* test_param_optim.c - parameters that no optimizer touches, and those that
- * have one of their own, under both strategies.
- * ranks: 1 2 3  fake: 1 2  emulated: 1  seconds: 400 */
+/* test_param_optim.c - parameters that no optimizer touches, those that have
+ * one of their own, and averages, under both strategies. ranks: 1 2 3  fake: 1
+ * 2  emulated: 1  seconds: 400 */
 #include <math.h>
 #include <string.h>
 
@@ -216,5 +216,60 @@ TS_TEST(options_refused) {
         ts_err_message(), "layer.1.weight: dense optimizer sgd has no beta2"));
     ts_err_clear();
     toy_stop(&t);
+  }
+}
+
+/* ---- averages ------------------------------------------------------------ */
+
+/* Whole averages of T, by changing places, and the weights, which are back. */
+static void take(toy *t, float *averages, float *weights) {
+  toy_sync(t);
+  ck_assert_ok(ts_parallel_swap_averages(t->parallel, t->lane));
+  toy_weights(t, averages);
+  ck_assert_ok(ts_parallel_swap_averages(t->parallel, t->lane));
+  toy_weights(t, weights);
+}
+
+/* e = d e + (1 - d) w after each step, from the weights as they were; what is
+ * frozen stays; the weights are those that there are without averages. */
+static void check_averages(const toy_spec *s, int n_micro) {
+  static toy t;
+  static float without[N], averages[N], w[N];
+  double e[N];
+  const double d = s->config.optimizer.ema;
+  toy_spec none = *s;
+  none.config.optimizer.ema = 0;
+  toy_start(&t, s);
+  ck_assert_ok(ts_parallel_start_averages(t.parallel, NULL, t.lane));
+  const int64_t n = toy_weights(&t, w);
+  for (int64_t i = 0; i < n; i++) e[i] = w[i];
+  for (int step = 1; step <= STEPS; step++) {
+    for (int m = 0; m < n_micro; m++) {
+      toy_forward(&t);
+      toy_backward(&t, step, m == n_micro - 1, n_micro > 1 ? m : -1, NULL);
+    }
+    take(&t, averages, w);
+    for (int64_t i = 0; i < n; i++) {
+      e[i] = d * e[i] + (1 - d) * w[i];
+      ck_assert_msg(fabs(averages[i] - e[i]) < 2e-6, "step %d, %d: %g, not %g",
+                    step, (int)i, (double)averages[i], e[i]);
+    }
+  }
+  ck_assert_ptr_null(t.W[1]->ema); /* it is frozen */
+  toy_stop(&t);
+  if (n_micro > 1) return;
+  toy_train(&none, STEPS, without);
+  ck_assert(toy_same(s, w, without));
+}
+
+TS_TEST(averages) {
+  static char *const kinds[] = {adam, sgd, lamb, lars};
+  for (int i = 0; i < 8; i++) {
+    toy_spec s = layers(i % 2, kinds[i / 2], i / 2 % 2);
+    s.config.optimizer.ema = 0.75;
+    s.prepare = freeze;
+    check_averages(&s, 1);
+    s.config.run.accumulate = 2;
+    if (i < 4) check_averages(&s, 2);
   }
 }

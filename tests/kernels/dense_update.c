@@ -60,6 +60,9 @@ static void add_piece(update_case *u, const ts_optim_config *c, int64_t n) {
   for (int s = 0; s < ts_dense_optim_n_states(c); s++)
     a->state[s] = rounded(kt_floats(n, off, KT_POSITIVE));
   if (kt_bits() % 2) a->grad_factor_at = kt_copy(&(double){0.3}, 1, 8);
+  a->ema_decay = 0.9;
+  if (kt_bits() % 2)
+    a->ema = rounded(kt_floats(n, kt_bits() % 4 ? off : kt_off(), KT_PLAIN));
 }
 
 KT_CONTRACT("dense_update dense_stats")
@@ -120,6 +123,7 @@ typedef struct formula_case {
   int n_pieces;
   double *sums; /* (STEPS, 2) of all pieces */
   double *w;    /* what the formulas make of it */
+  double *ema;  /* and of the average, which begins as 0 */
 } formula_case;
 
 /* Piece P of step STEP; without STATS: the update. */
@@ -131,6 +135,7 @@ static ts_err run_piece(const ts_kernels *k, const formula_case *c, int step,
   a.n = N * (p + 1) / c->n_pieces - from;
   a.w += from;
   a.grad += step * N + from;
+  if (a.ema) a.ema += from;
   for (int i = 0; i < ts_dense_optim_n_states(a.optim); i++) a.state[i] += from;
   if (c->n_pieces > 1) a.stats = c->sums + (ptrdiff_t)2 * step;
   return stats ? k->dense_stats(&a, c->sums + (ptrdiff_t)2 * step)
@@ -154,6 +159,9 @@ static void look_formula(const void *arg) {
   const float *got = kt_got(c->a.w);
   for (int i = 0; i < N; i++)
     ck_assert_float_eq_tol(got[i], (float)c->w[i], 3e-6f);
+  got = kt_got(c->a.ema);
+  for (int i = 0; i < N; i++)
+    ck_assert_float_eq_tol(got[i], (float)c->ema[i], 3e-6f);
 }
 
 /* In double; GRADS of all steps. */
@@ -166,18 +174,23 @@ static void formula(const formula_case *c, const float *grads) {
                  .g = g,
                  .n = N};
   memset(s, 0, sizeof s);
-  for (int i = 0; i < N; i++) c->w[i] = c->a.w[i];
+  for (int i = 0; i < N; i++) {
+    c->w[i] = c->a.w[i];
+    c->ema[i] = 0;
+  }
   for (x.pass = 1; x.pass <= STEPS; x.pass++) {
     for (int i = 0; i < N; i++)
       g[i] = c->a.grad_factor * grads[(x.pass - 1) * N + i];
     test_optim_step(&x);
+    for (int i = 0; i < N; i++)
+      c->ema[i] = c->a.ema_decay * c->ema[i] + (1 - c->a.ema_decay) * c->w[i];
   }
 }
 
 /* The whole; pieces whose sums are added outside, clipped; weights of 0, whose
  * norm is none: they move. */
 TS_TESTS(formulas, 0, 3 * KINDS) {
-  static double w[N];
+  static double w[N], ema[N];
   ts_optim_config config = settings(_i / 3, (ts_wd_mode)(_i % 3));
   for (int how = 0; how < 3; how++) {
     kt_begin();
@@ -187,10 +200,13 @@ TS_TESTS(formulas, 0, 3 * KINDS) {
                             .w = rounded(kt_zeros(N, 4)),
                             .grad = grads,
                             .lr_factor = 0.8,
-                            .grad_factor = 0.6},
+                            .grad_factor = 0.6,
+                            .ema = rounded(kt_zeros(N, 4)),
+                            .ema_decay = 0.8},
                       .n_pieces = how == 1 ? 3 : 1,
                       .sums = rounded(kt_zeros((int64_t)2 * STEPS, 8)),
-                      .w = w};
+                      .w = w,
+                      .ema = ema};
     for (int k = 0; k < ts_dense_optim_n_states(&config); k++)
       c.a.state[k] = rounded(kt_zeros(N, 4));
     if (how < 2) test_floats(c.a.w, N, 80);
