@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/dense_columns.h"
 #include "base/mem.h"
 #include "runtime/trace.h"
 
@@ -263,7 +264,7 @@ ts_err ts_batch_store_end(ts_batch_store *s) {
 ts_err ts_batch_store_expect(ts_batch_store *s, const ts_config *c, int32_t n,
                              const double *pooling) {
   const int32_t n_tasks = c->model.n_tasks > 0 ? c->model.n_tasks : 1;
-  TS_DO(ts_batch_store_begin(s, n, n_tasks, c->model.dense_features, false));
+  TS_DO(ts_batch_store_begin(s, n, n_tasks, ts_dense_width(c), false));
   for (int32_t f = 0; f < s->batch.kjt.n_features; f++) {
     const bool one = pooling[f] == 1.0;
     const int64_t n_ids = one ? n : (int64_t)(1.25 * n * pooling[f]) + 16;

@@ -51,7 +51,7 @@ struct ts_batch_store {
   bool has_weights;
 };
 
-/* Room for N samples with T labels and D numbers each; sets the batch's
+/* Room for N samples with T labels and N_DENSE numbers each; sets the batch's
  * pointers.  WEIGHTS: with sample weights, all 1. */
 ts_err ts_batch_store_begin(ts_batch_store *, int32_t n, int32_t n_tasks,
                             int32_t n_dense, bool weights);

@@ -3,28 +3,15 @@
 
 #include <string.h>
 
+#include "base/dense_columns.h"
 #include "base/mem.h"
 #include "base/tasks.h"
 #include "io/batch_store.h"
 
-static bool is_feature(const ts_config *c, const char *name) {
-  for (int32_t t = 0; t < c->n_tables; t++)
-    for (int32_t i = 0; i < c->tables[t].features.n; i++)
-      if (!strcmp(c->tables[t].features.item[i], name)) return true;
-  return false;
-}
-
-/* What X is read as: a part of a time is the id of the feature of its name, or
- * a number. */
-static ts_column_kind kind_of(const ts_config *c, const ts_column_config *x) {
-  if (x->kind != TS_COLUMN_TIME || !*x->part) return x->kind;
-  return is_feature(c, x->name) ? TS_COLUMN_IDS : TS_COLUMN_DENSE;
-}
-
 static int32_t count(const ts_config *c, ts_column_kind kind) {
   int32_t n = 0;
   for (int32_t i = 0; i < c->data.n_columns; i++)
-    n += kind_of(c, &c->data.columns[i]) == kind;
+    n += ts_column_kind_of(c, &c->data.columns[i]) == kind;
   return n;
 }
 
@@ -32,7 +19,7 @@ static int32_t count(const ts_config *c, ts_column_kind kind) {
 static const ts_column_config *at(const ts_config *c, ts_column_kind kind,
                                   int32_t k) {
   for (int32_t i = 0; i < c->data.n_columns; i++)
-    if (kind_of(c, &c->data.columns[i]) == kind && k-- == 0)
+    if (ts_column_kind_of(c, &c->data.columns[i]) == kind && k-- == 0)
       return &c->data.columns[i];
   return NULL;
 }
@@ -41,7 +28,7 @@ static const ts_column_config *find(const ts_config *c, ts_column_kind kind,
                                     const char *name) {
   for (int32_t i = 0; i < c->data.n_columns; i++)
     if (!strcmp(c->data.columns[i].name, name) &&
-        kind_of(c, &c->data.columns[i]) == kind)
+        ts_column_kind_of(c, &c->data.columns[i]) == kind)
       return &c->data.columns[i];
   return NULL;
 }

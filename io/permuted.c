@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "base/dense_columns.h"
 #include "base/mem.h"
 #include "base/permute.h"
 #include "io/batch_store.h"
@@ -55,17 +56,21 @@ static ts_err put_feature(ts_batch_store *to, int32_t f, const ts_jagged *j) {
   return TS_OK;
 }
 
-/* Labels, weights and numbers, that of the dense input WHAT from OTHER. */
-static void put_samples(ts_batch_store *to, const ts_batch *own,
-                        const ts_batch *other, int32_t what) {
+/* Labels, weights and numbers, those that the dense input WHAT becomes from
+ * OTHER. */
+static void put_samples(ts_batch_store *to, const ts_config *c,
+                        const ts_batch *own, const ts_batch *other,
+                        int32_t what) {
   const size_t n = (size_t)own->n, d = (size_t)own->n_dense;
   if (!n) return;
   memcpy(to->labels, own->labels, n * (size_t)own->n_tasks * 4);
   if (own->weights) memcpy(to->weights, own->weights, n * 4);
   if (!d) return;
   memcpy(to->dense, own->dense, n * d * 4);
-  for (size_t i = 0; what >= 0 && i < n; i++)
-    to->dense[i * d + (size_t)what] = other->dense[i * d + (size_t)what];
+  if (what < 0) return;
+  const ts_dense_span span = ts_dense_column(c, what);
+  for (size_t i = 0, at = (size_t)span.first; i < n; i++, at += d)
+    memcpy(to->dense + at, other->dense + at, (size_t)span.n * 4);
 }
 
 static ts_err read_batch(ts_source *src, ts_batch_store *to, int64_t first,
@@ -84,7 +89,7 @@ static ts_err read_batch(ts_source *src, ts_batch_store *to, int64_t first,
     if (ts_batch_store_is_same(to, f)) continue;
     TS_DO(put_feature(to, f, &of->kjt.features[f]));
   }
-  put_samples(to, own, other, p->what - own->kjt.n_features);
+  put_samples(to, src->config, own, other, p->what - own->kjt.n_features);
   b->n_bad = own->n_bad;
   b->n_bad_ids = own->n_bad_ids;
   return ts_batch_store_end(to);

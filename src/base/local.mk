@@ -3,6 +3,8 @@ tessera_sources += \
   src/base/auc.h \
   src/base/clones.h \
   src/base/config.h \
+  src/base/dense_columns.c \
+  src/base/dense_columns.h \
   src/base/dtype.c \
   src/base/dtype.h \
   src/base/err.c \

@@ -4,6 +4,8 @@
 
 #include <math.h>
 
+#include "base/dense_columns.h"
+
 ts_err ts_arch_check(const ts_model_spec *s) {
   const ts_config *c = s->config;
   const ts_ints *over = &c->model.over_arch;
@@ -55,8 +57,9 @@ ts_err ts_arch_bottom_width(int32_t *width, const ts_model_spec *s) {
 ts_err ts_arch_bottom(ts_arch *a, const ts_model_spec *s, ts_lane *lane) {
   ts_params *params = &a->base.params;
   const ts_config *c = s->config;
-  const ts_mlp_spec spec = {.n_in = c->model.dense_features,
-                            .in_stride = c->model.dense_features,
+  const int32_t width = ts_dense_width(c);
+  const ts_mlp_spec spec = {.n_in = width,
+                            .in_stride = width,
                             .sizes = c->model.dense_arch.item,
                             .n_layers = c->model.dense_arch.n,
                             .name = "dense_arch.model._mlp",

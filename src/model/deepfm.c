@@ -10,6 +10,7 @@
  * Without dense features b is left out. */
 #include <string.h>
 
+#include "base/dense_columns.h"
 #include "base/mem.h"
 #include "model/arch.h"
 #include "model/concat.h"
@@ -76,7 +77,7 @@ static ts_err create_layers(ts_deepfm *d, const ts_model_spec *s,
                             ts_lane *lane) {
   const ts_config *c = s->config;
   const uint64_t seed = (uint64_t)c->run.seed;
-  const int32_t n_dense = c->model.dense_features;
+  const int32_t n_dense = ts_dense_width(c);
   const int64_t bottom[2] = {c->model.deepfm_hidden, s->dim};
   const int64_t deep[1] = {d->deep_width}, over[1] = {c->model.n_tasks};
   ts_mlp_spec spec =

@@ -3,6 +3,7 @@
  *   b = MLP(dense), ReLU on every layer, of width dim
  *   X = [b, e_1 .. e_F];  top on [b, x_i . x_j for i < j]; logits
  * Without dense features b is left out. */
+#include "base/dense_columns.h"
 #include "base/mem.h"
 #include "dense/interact.h"
 #include "model/arch.h"
@@ -59,8 +60,7 @@ static void count(ts_model_count *c, const ts_model_spec *s) {
   const double width = b * s->dim + n * (n - 1) / 2;
   c->activations = 2 * width + s->dim;
   if (b > 0)
-    ts_arch_count(c, s->config->model.dense_features,
-                  &s->config->model.dense_arch);
+    ts_arch_count(c, ts_dense_width(s->config), &s->config->model.dense_arch);
   ts_arch_count(c, width, &s->config->model.over_arch);
 }
 

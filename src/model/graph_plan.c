@@ -1,6 +1,7 @@
 /* graph_plan.c - the layers of a deck in running order, with their shapes. */
 #include <string.h>
 
+#include "base/dense_columns.h"
 #include "base/features.h"
 #include "base/mem.h"
 #include "base/str.h"
@@ -398,8 +399,8 @@ ts_err ts_graph_plan(ts_graph *g, const ts_model_spec *s) {
   const ts_config *c = s->config;
   g->spec = *s;
   g->dense = (ts_value){.name = (char *)"dense",
-                        .shape = ts_vector_of(c->model.dense_features),
-                        .stride = c->model.dense_features,
+                        .shape = ts_vector_of(ts_dense_width(c)),
+                        .stride = ts_dense_width(c),
                         .is_input = true};
   TS_DO(ts_graph_count_reads(g));
   for (int32_t i = 0; i < c->model.n_layers; i++)

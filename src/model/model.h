@@ -59,8 +59,8 @@ typedef struct ts_model_ops {
   /* DECK errors for shapes that do not fit, naming the keys. */
   ts_err (*create)(ts_model **, const ts_model_spec *, ts_device *, ts_lane *);
   void (*destroy)(ts_model *);
-  /* dense (batch, dense_features), device memory, or NULL where there are
-   * none. */
+  /* dense (batch, width: base/dense_columns.h), device memory, or NULL where
+   * there are none. */
   ts_err (*dense_forward)(ts_model *, const float *dense, int32_t batch,
                           const ts_layer_hooks *, ts_lane *);
   /* *LOGITS (batch, n_tasks). */

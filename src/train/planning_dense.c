@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/dense_columns.h"
 #include "base/mem.h"
 #include "dense/linear.h"
 #include "dense/param_optim.h"
@@ -89,7 +90,7 @@ static ts_err prepare(ts_rehearsal *r, ts_trainer *t) {
   TS_DO(take(r, t, &r->grads, ts_params_room(&r->model->params)));
   TS_DO(take(r, t, &r->emb, n * r->width));
   TS_DO(take(r, t, &r->grad_emb, n * r->width));
-  TS_DO(take(r, t, &r->dense, n * (t->config->model.dense_features + 1)));
+  TS_DO(take(r, t, &r->dense, n * (ts_dense_width(t->config) + 1)));
   TS_DO(take(r, t, &r->dlogits, n * t->n_tasks));
   TS_DO(ts_mem_array(&r->view, r->n_features, sizeof *r->view, TS_TAG_MISC));
   TS_DO(ts_mem_array(&r->grad_view, r->n_features, sizeof *r->grad_view,
