@@ -1,6 +1,7 @@
 /* columns.c - what the deck says of the input's columns. */
 #include "io/columns.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/dense_columns.h"
@@ -49,6 +50,8 @@ static ts_column_config filled(const ts_column_config *given,
                         .list_separator = "",
                         .min_count = 1,
                         .transform = "",
+                        .min = NAN,
+                        .max = NAN,
                         .part = "",
                         .missing = "unknown",
                         .label = "binary",
@@ -105,6 +108,13 @@ ts_column_config ts_column_of_dense(const ts_config *c, int32_t i) {
                               given ? given->name : c->data.csv.dense.item[i]);
   if (!*x.transform) x.transform = c->data.csv.dense_transform;
   return x;
+}
+
+const char *ts_column_transform(const ts_config *c, int32_t i,
+                                const char *usual) {
+  const ts_column_config *given = at(c, TS_COLUMN_DENSE, i);
+  if (!usual) return ts_column_of_dense(c, i).transform;
+  return given && *given->transform ? given->transform : usual;
 }
 
 int32_t ts_column_n_labels(const ts_config *c) {
@@ -187,7 +197,6 @@ ts_err ts_columns_of_numbers(const ts_config *c, const char *format) {
     if (x->cross.n) key = "cross";
     if (*x->part) key = "part";
     if (!strcmp(x->missing, "word")) key = "missing";
-    if (*x->transform && strcmp(x->transform, "none") != 0) key = "transform";
     if (key)
       return ts_fail(TS_ERR_DECK,
                      "data.columns: column \"%s\" has %s, which data of "

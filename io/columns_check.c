@@ -1,5 +1,6 @@
 /* columns_check.c - data.columns against the tables, the tasks and the keys
  * of the formats. */
+#include <math.h>
 #include <string.h>
 
 #include "base/features.h"
@@ -91,6 +92,86 @@ static void check_keys(ts_deck *d, const config_setting_t *s,
                   "data.columns: list_separator of \"%.80s\" is one character, "
                   "not a quote",
                   x->name);
+}
+
+/* Edges, or bins that quantiles lie between. */
+static void check_bins(ts_deck *d, const config_setting_t *s,
+                       const ts_column_config *x, bool buckets) {
+  const int32_t least = buckets ? 1 : 2;
+  bool rising = true;
+  for (int32_t i = 0; i < x->edges.n; i++)
+    rising &= isfinite(x->edges.item[i]) &&
+              (!i || x->edges.item[i] > x->edges.item[i - 1]);
+  if (!x->edges.n == !x->bins)
+    ts_deck_error(d, s,
+                  "data.columns: \"%.80s\" takes edges, or bins (how many the "
+                  "training data's quantiles make): one of the two",
+                  x->name);
+  else if (x->bins == 1 || (x->edges.n && x->edges.n < least))
+    ts_deck_error(
+        d, s,
+        "data.columns: \"%.80s\" takes %d edges or more, or 2 bins or "
+        "more",
+        x->name, least);
+  if (!rising)
+    ts_deck_error(
+        d, s,
+        "data.columns: edges of \"%.80s\" are to rise, each more than "
+        "the one before",
+        x->name);
+}
+
+/* What is made of a number is one id, row 0 where it is missing. */
+static void check_buckets(ts_deck *d, const config_setting_t *s,
+                          const ts_column_config *x) {
+  const ts_config *c = d->config;
+  const char *key = NULL;
+  check_bins(d, s, x, true);
+  if (x->cross.n) key = "cross";
+  if (*x->part) key = "part";
+  if (*x->list_separator) key = "list_separator";
+  if (x->max_length) key = "max_length";
+  if (x->seed) key = "seed";
+  if (!strcmp(x->missing, "word")) key = "missing";
+  for (int32_t t = 0; t < c->n_tables; t++)
+    if (c->tables[t].weighted && is_in(&c->tables[t].features, x->name))
+      key = "a weighted table";
+  if (key)
+    ts_deck_error(d, s,
+                  "data.columns: \"%.80s\" has encoding \"bucketise\", which "
+                  "takes one number and no %s",
+                  x->name, key);
+}
+
+/* Keys of transforms, and of bucketise. */
+static void check_numbers(ts_deck *d, const config_setting_t *s,
+                          const ts_column_config *x) {
+  const bool clips = !strcmp(x->transform, "clip");
+  const bool pieces = !strcmp(x->transform, "piecewise_linear");
+  const bool ranks = !strcmp(x->transform, "quantile");
+  const bool buckets = !strcmp(x->encoding, "bucketise");
+  const bool limits = !isnan(x->min) || !isnan(x->max);
+  const char *key = NULL, *of = NULL;
+  if (limits && !clips) key = "min and max", of = "transform = \"clip\"";
+  if (x->bins && !pieces && !buckets && !ranks)
+    key = "bins", of = "quantile, piecewise_linear and bucketise";
+  if (x->edges.n && !pieces && !buckets)
+    key = "edges", of = "piecewise_linear and bucketise";
+  if (key)
+    ts_deck_error(d, s, "data.columns: \"%.80s\" has %s, which is for %s",
+                  x->name, key, of);
+  if (clips && (!limits || x->min >= x->max))
+    ts_deck_error(d, s,
+                  "data.columns: \"%.80s\": transform = \"clip\" takes min, "
+                  "max or both, min less than max",
+                  x->name);
+  if (ranks && x->bins == 1)
+    ts_deck_error(d, s,
+                  "data.columns: \"%.80s\": transform = \"quantile\" takes 2 "
+                  "bins or more",
+                  x->name);
+  if (pieces) check_bins(d, s, x, false);
+  if (buckets) check_buckets(d, s, x);
 }
 
 /* One vocabulary has one of it. */
@@ -250,6 +331,7 @@ void ts_columns_check(ts_deck *d, const config_setting_t *root) {
       return;
     }
     check_keys(d, s, x);
+    check_numbers(d, s, x);
     check_group(d, s, i);
     check_name(d, s, i);
   }

@@ -1,7 +1,8 @@
 /* criteo.c - Criteo's click logs as they are: label, 13 integers, 26 hex ids,
  * separated by tabs; nothing between two tabs means missing.
  *
- * dense: missing -> 0, else log(max(x, 0) + 1); ids: the hex number modulo
+ * dense: missing -> 0, else log(max(x, 0) + 1), or as the columns' transforms
+ * say (io/scales.h); ids: the hex number modulo
  * the table's rows (or its hash), missing like 0.  Fields missing at the end
  * of a line read as missing and are counted.  The scanner takes one byte at
  * a time only where it must: hex ids come eight digits at once. */
@@ -10,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/dense_columns.h"
 #include "base/hash.h"
 #include "base/mem.h"
 #include "io/columns.h"
@@ -36,7 +38,7 @@ static bool probe(const char *path) {
 
 typedef struct ts_criteo_row {
   float label;
-  float dense[N_DENSE];
+  double number[N_DENSE];       /* NAN: missing */
   uint32_t id[N_SPARSE], there; /* a bit for each that is not missing */
   bool is_short;
 } ts_criteo_row;
@@ -89,8 +91,8 @@ static const char *take_hex(const char *p, const char *end, uint32_t *id,
   return p;
 }
 
-static const char *take_integer(const ts_criteo *s, const char *p,
-                                const char *end, float *to, bool *good) {
+static const char *take_integer(const char *p, const char *end, double *to,
+                                bool *good) {
   const bool minus = p < end && *p == '-';
   uint64_t x = 0;
   const char *digits = p += minus;
@@ -99,14 +101,13 @@ static const char *take_integer(const ts_criteo *s, const char *p,
   const bool some = p > digits;
   if ((p < end && *p != '\t') || (minus && !some) || p - digits > 18)
     *good = false;
-  if (minus) x = 0;
-  *to = x < LOG_TABLE ? s->log1p[x] : (float)log1p((double)x);
+  *to = !some ? NAN : minus ? -(double)x : (double)x;
   return p;
 }
 
 /* NULL when it is a record, else what is wrong with it. */
-static const char *parse_line(const ts_criteo *s, ts_criteo_row *r,
-                              const char *p, const char *end) {
+static const char *parse_line(ts_criteo_row *r, const char *p,
+                              const char *end) {
   bool good = true;
   if (p >= end || (*p != '0' && *p != '1') || (p + 1 < end && p[1] != '\t'))
     return "the label is neither 0 nor 1";
@@ -114,8 +115,8 @@ static const char *parse_line(const ts_criteo *s, ts_criteo_row *r,
   r->there = 0;
   p++;
   for (int i = 0; i < N_DENSE; i++) {
-    r->dense[i] = 0;
-    if (p < end) p = take_integer(s, p + 1, end, &r->dense[i], &good);
+    r->number[i] = NAN;
+    if (p < end) p = take_integer(p + 1, end, &r->number[i], &good);
   }
   if (!good) return "a dense field is no integer";
   for (int i = 0; i < N_SPARSE; i++) {
@@ -133,6 +134,9 @@ static const char *parse_line(const ts_criteo *s, ts_criteo_row *r,
 
 static int64_t row_of(const ts_criteo *s, int32_t f, const ts_criteo_row *r) {
   const ts_criteo_ids *ids = &s->ids[f];
+  if (ids->input >= 0)
+    return ts_scales_bucket(s->base.scales, ids->input,
+                            r->number[s->number[ids->input]]);
   uint32_t id = r->id[ids->column];
   if (ids->words) {
     const int64_t x = r->there >> ids->column & 1 ? (int64_t)id : -1;
@@ -147,13 +151,31 @@ static int64_t row_of(const ts_criteo *s, int32_t f, const ts_criteo_row *r) {
   return ids->rows ? id % ids->rows : id;
 }
 
+/* Of what is missing, or less than 0, that of 0. */
+static float log_of(const ts_criteo *s, double x) {
+  if (!(x > 0)) return 0;
+  return x < LOG_TABLE ? s->log1p[(int)x] : (float)log1p(x);
+}
+
 static void store_row(const ts_criteo *s, ts_batch_store *b, int32_t i,
                       const ts_criteo_row *r) {
+  const ts_scales *scales = s->base.scales;
   b->labels[i] = r->label;
-  float *dense = b->dense + (int64_t)i * s->n_dense;
-  for (int32_t d = 0; d < s->n_dense; d++) dense[d] = r->dense[s->number[d]];
+  float *dense = b->dense + (int64_t)i * b->batch.n_dense;
+  for (int32_t d = 0; !s->base.learning && d < s->n_dense; d++)
+    if (scales)
+      ts_scales_put(scales, d, r->number[s->number[d]], dense);
+    else
+      dense[d] = log_of(s, r->number[s->number[d]]);
   for (int32_t f = 0; f < s->n_features; f++)
     if (!ts_batch_store_is_same(b, f)) b->feature[f].ids[i] = row_of(s, f, r);
+}
+
+static ts_err learn_row(const ts_criteo *s, int64_t sample,
+                        const ts_criteo_row *r) {
+  for (int32_t k = 0; k < ts_scales_count(s->base.scales); k++)
+    TS_DO(ts_scales_learn(s->base.scales, k, sample, r->number[s->number[k]]));
+  return TS_OK;
 }
 
 /* A record that can't be read: an error, or a sample without weight. */
@@ -168,7 +190,8 @@ static ts_err bad_record(ts_criteo *s, ts_batch_store *b, int32_t i,
                        ? "; data.on_bad_record = \"skip\" leaves such "
                          "records out"
                        : " (data.max_bad is reached)");
-  const ts_criteo_row none = {0};
+  ts_criteo_row none = {0};
+  for (int d = 0; d < N_DENSE; d++) none.number[d] = NAN;
   store_row(s, b, i, &none);
   b->weights[i] = 0;
   s->base.n_bad_records++;
@@ -176,20 +199,22 @@ static ts_err bad_record(ts_criteo *s, ts_batch_store *b, int32_t i,
   return TS_OK;
 }
 
+/* N samples from FIRST on to places from I on. */
 static ts_err read_lines(ts_criteo *s, ts_batch_store *b, int32_t i, int32_t n,
-                         const ts_lines *lines) {
+                         int64_t first, const ts_lines *lines) {
   const char *p = lines->begin;
   for (int32_t k = 0; k < n; k++) {
     ts_criteo_row r;
     const char *end = memchr(p, '\n', (size_t)(lines->end - p));
     const char *stop = end ? end : lines->end;
     if (stop > p && stop[-1] == '\r') stop--;
-    const char *why = parse_line(s, &r, p, stop);
+    const char *why = parse_line(&r, p, stop);
     if (why) {
       TS_DO(bad_record(s, b, i + k, lines, k, why));
     } else {
       s->base.n_short += r.is_short;
       store_row(s, b, i + k, &r);
+      if (s->base.learning) TS_DO(learn_row(s, first + k, &r));
     }
     p = end ? end + 1 : lines->end;
   }
@@ -203,7 +228,7 @@ static ts_err fill(ts_criteo *s, ts_batch_store *b, int32_t i, int64_t first,
     ts_lines lines;
     int32_t here = end - i;
     TS_DO(ts_text_lines(s->text, &lines, first, &here));
-    TS_DO(read_lines(s, b, i, here, &lines));
+    TS_DO(read_lines(s, b, i, here, first, &lines));
     first += here;
     i += here;
   }
@@ -212,7 +237,8 @@ static ts_err fill(ts_criteo *s, ts_batch_store *b, int32_t i, int64_t first,
 
 static ts_err begin_batch(ts_source *src, ts_batch_store *b, int32_t n) {
   const ts_criteo *s = (const ts_criteo *)src;
-  TS_DO(ts_batch_store_begin(b, n, 1, s->n_dense, src->info.has_weights));
+  TS_DO(ts_batch_store_begin(b, n, 1, ts_dense_width(src->config),
+                             src->info.has_weights));
   for (int32_t f = 0; f < s->n_features; f++)
     if (!ts_batch_store_is_same(b, f))
       TS_DO(ts_batch_store_feature(b, f, n, TS_BAGS_ONE, false));
@@ -242,8 +268,8 @@ static void close_source(ts_source *src) {
   ts_criteo *s = (ts_criteo *)src;
   if (!s) return;
   ts_text_close(s->text);
-  ts_vocabularies_destroy(s->base.vocabularies);
-  ts_mem_free_all(s->ids, s->log1p, s);
+  ts_source_free_learnt(&s->base);
+  ts_mem_free_all(s->ids, s->number, s->log1p, s);
 }
 
 static ts_err learn(ts_source *s, const uint64_t *kept, ts_comm *comm) {
@@ -253,12 +279,13 @@ static ts_err learn(ts_source *s, const uint64_t *kept, ts_comm *comm) {
 static ts_err needs(ts_source *s, ts_need *out, bool sample) {
   ts_words words;
   (void)sample;
-  for (int32_t k = 0; k < s->info.n_features; k++)
-    out[k] =
-        ts_source_words(s, k, &words)
-            ? (ts_need){.rows = words.n + 1}
-            : (ts_need){.why = "ids that are hashed, or modulo the rows, fit "
-                               "any number of them"};
+  for (int32_t k = 0; k < s->info.n_features; k++) {
+    out[k].rows = ts_source_words(s, k, &words) ? words.n + 1
+                                                : ts_scales_rows(s->scales, k);
+    if (!out[k].rows)
+      out[k].why = "ids that are hashed, or modulo the rows, fit any number of "
+                   "them";
+  }
   return TS_OK;
 }
 
@@ -277,8 +304,9 @@ static ts_err open_source(ts_source **out, const ts_config *c, ts_split split,
   TS_TRY(ts_mem_many(s->ids, s->n_features, INPUT));
   TS_TRY(ts_mem_many(s->log1p, LOG_TABLE, INPUT));
   for (int i = 0; i < LOG_TABLE; i++) s->log1p[i] = (float)log1p(i);
+  TS_TRY(ts_agree(comm,
+                  ts_source_take_learnt(&s->base, "modulo", "log1p", state)));
   TS_TRY(ts_agree(comm, ts_criteo_columns(s)));
-  TS_TRY(ts_agree(comm, ts_source_take_words(&s->base, "modulo", state)));
   TS_TRY(ts_text_open(&s->text, paths, '\0', c->run.output, comm));
   s->base.info =
       (ts_source_info){.n_samples = ts_text_n_lines(s->text),
@@ -302,7 +330,7 @@ const ts_source_ops ts_source_criteo_tsv = {.format = "criteo_tsv",
                                             .close = close_source,
                                             .needs = needs,
                                             .learn = learn,
-                                            .state_save = ts_source_save_words,
+                                            .state_save = ts_source_save_learnt,
                                             .read = read_batch,
                                             .gather = gather,
                                             .write = ts_criteo_write,

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "base/mem.h"
 #include "io/columns.h"
 #include "io/criteo_impl.h"
 
@@ -11,6 +12,15 @@
 static int numbered(const char *name, char sign, int most) {
   const int k = *name == sign ? atoi(name + 1) : 0;
   return k >= 1 && k <= most ? k : 0;
+}
+
+static ts_err find_number(int32_t *to, const char *from) {
+  *to = numbered(from, 'I', N_DENSE) - 1;
+  if (*to >= 0) return TS_OK;
+  return ts_fail(TS_ERR_DECK,
+                 "data.columns: \"%s\" is no number of Criteo's logs; these "
+                 "are I1 to I13",
+                 from);
 }
 
 /* The dense inputs: all 13, or those that the deck lists. */
@@ -22,14 +32,17 @@ static ts_err map_numbers(ts_criteo *s) {
                    "model.dense_features = %d; Criteo logs have "
                    "13 (or leave them out with 0)",
                    s->n_dense);
+  const int32_t n = s->n_dense + s->n_features;
+  TS_DO(ts_mem_many(s->number, n, INPUT));
   for (int32_t d = 0; d < s->n_dense; d++) {
-    const char *from = listed ? ts_column_of_dense(c, d).from : NULL;
-    s->number[d] = listed ? numbered(from, 'I', N_DENSE) - 1 : d;
-    if (s->number[d] < 0)
-      return ts_fail(TS_ERR_DECK,
-                     "data.columns: \"%s\" is no number of Criteo's logs; "
-                     "these are I1 to I13",
-                     from);
+    s->number[d] = d;
+    if (listed)
+      TS_DO(find_number(&s->number[d], ts_column_of_dense(c, d).from));
+  }
+  for (int32_t f = 0; f < s->n_features; f++) {
+    const int32_t k = s->ids[f].input;
+    if (k < 0) continue;
+    TS_DO(find_number(&s->number[k], ts_column_of_feature(c, f).from));
   }
   return TS_OK;
 }
@@ -56,23 +69,29 @@ static ts_err find_columns(ts_criteo *s, const ts_feature_columns *m,
                            bool *named) {
   const ts_config *c = s->base.config;
   int32_t of[N_SPARSE]; /* the feature that has it, -1: none yet */
+  int32_t n = 0, next = 0;
   *named = true;
   for (int32_t f = 0; f < s->n_features; f++) {
     const char *name;
+    if (s->ids[f].input >= 0) continue;
     (void)ts_feature_table(c, f, &name);
     *named &= numbered(ts_column_from(c, name), 'C', N_SPARSE) > 0;
+    n += m->first[f] == f;
   }
-  if (m->n > N_SPARSE)
+  if (n > N_SPARSE)
     return ts_fail(TS_ERR_DECK,
                    "Criteo logs have 26 categorical columns, the "
                    "deck has %d features",
-                   m->n);
+                   n);
   for (int k = 0; k < N_SPARSE; k++) of[k] = -1;
   for (int32_t f = 0; f < s->n_features; f++) {
     const char *name;
+    if (s->ids[f].input >= 0) continue;
     (void)ts_feature_table(c, f, &name);
-    const int k = *named ? numbered(ts_column_from(c, name), 'C', N_SPARSE) - 1
-                         : m->column[f];
+    const int k = m->first[f] < f ? s->ids[m->first[f]].column
+                  : *named
+                      ? numbered(ts_column_from(c, name), 'C', N_SPARSE) - 1
+                      : next++;
     if (of[k] >= 0 && of[k] != m->first[f])
       return ts_fail(TS_ERR_DECK, "two features name column C%d, one as %s",
                      k + 1, name);
@@ -113,8 +132,11 @@ static ts_err map_features(ts_criteo *s) {
   ts_feature_columns m;
   bool named;
   TS_DO(ts_feature_columns_create(&m, s->base.config));
+  for (int32_t f = 0; f < s->n_features; f++)
+    s->ids[f].input = ts_scales_of_feature(s->base.scales, f);
   TS_TRY(find_columns(s, &m, &named));
-  for (int32_t f = 0; f < s->n_features; f++) TS_TRY(map_feature(s, f, named));
+  for (int32_t f = 0; f < s->n_features; f++)
+    if (s->ids[f].input < 0) TS_TRY(map_feature(s, f, named));
 done:
   ts_feature_columns_reset(&m);
   return err;

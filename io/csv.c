@@ -1,13 +1,13 @@
 /* csv.c - CSV with a header, by the deck's csv group.
  *
- * Numeric columns may be log1p'd and standardised (mean and deviation over
- * the samples that are trained on); categorical ones are hashed, or numbered by
- * a vocabulary of these (io/vocabulary.h).  Later sources, and the checkpoint,
- * get what was learnt from them as a text. */
+ * Numeric columns go through transforms (io/scales.h); categorical ones are
+ * hashed, or numbered by a vocabulary (io/vocabulary.h).  Later sources, and
+ * the checkpoint, get what was learnt from them as a text. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/dense_columns.h"
 #include "base/mem.h"
 #include "io/columns.h"
 #include "io/csv_impl.h"
@@ -67,11 +67,8 @@ static ts_err fill(ts_csv *s, ts_batch_store *b, int64_t i) {
   for (int32_t k = 0; k < n_tasks; k++)
     b->labels[i * n_tasks + k] = ts_csv_label(s, k);
   for (int32_t d = 0; d < s->n_dense; d++) {
-    float *to = &b->dense[i * s->n_dense + d];
-    *to = 0;
-    if (!ts_csv_dense(s, d, &x)) continue;
-    *to =
-        (float)(s->how[d].standardise ? (x - s->mean[d]) / s->deviation[d] : x);
+    if (!ts_csv_dense(s, d, &x)) x = NAN;
+    ts_scales_put(s->base.scales, d, x, b->dense + i * b->batch.n_dense);
   }
   if (s->weight >= 0) b->weights[i] = ts_csv_weight(s);
   for (int32_t k = 0; k < s->n_features; k++) {
@@ -79,6 +76,12 @@ static ts_err fill(ts_csv *s, ts_batch_store *b, int64_t i) {
     if (ts_batch_store_is_same(b, k)) continue;
     if (ts_csv_has_bags(&s->bags[k])) {
       TS_DO(ts_csv_bags_add(s, b, k, i));
+      continue;
+    }
+    const int32_t input = s->ids[k].input;
+    if (input >= 0) {
+      if (!ts_csv_dense(s, input, &x)) x = NAN;
+      b->feature[k].ids[i] = ts_scales_bucket(s->base.scales, input, x);
       continue;
     }
     const ts_field word = ts_csv_word(s, k);
@@ -101,7 +104,8 @@ static ts_err bad_line(ts_csv *s, ts_batch_store *b, int64_t i) {
                         : " (data.max_bad is reached)");
   for (int32_t k = 0; k < n_tasks; k++) b->labels[i * n_tasks + k] = 0;
   b->weights[i] = 0;
-  for (int32_t d = 0; d < s->n_dense; d++) b->dense[i * s->n_dense + d] = 0;
+  const int32_t width = b->batch.n_dense;
+  for (int32_t d = 0; d < width; d++) b->dense[i * width + d] = 0;
   for (int32_t k = 0; k < s->n_features; k++)
     if (!ts_csv_has_bags(&s->bags[k]) && !ts_batch_store_is_same(b, k))
       b->feature[k].ids[i] = 0;
@@ -120,8 +124,8 @@ static ts_err fill_line(ts_csv *s, void *arg, int64_t sample) {
 
 static ts_err begin_batch(ts_csv *s, ts_batch_store *b, int32_t n) {
   const ts_source_info *info = &s->base.info;
-  TS_DO(
-      ts_batch_store_begin(b, n, info->n_tasks, s->n_dense, info->has_weights));
+  TS_DO(ts_batch_store_begin(
+      b, n, info->n_tasks, ts_dense_width(s->base.config), info->has_weights));
   for (int32_t f = 0; f < s->n_features; f++)
     if (!ts_csv_has_bags(&s->bags[f]) && !ts_batch_store_is_same(b, f))
       TS_DO(ts_batch_store_feature(b, f, n, TS_BAGS_ONE, false));
@@ -167,6 +171,8 @@ static ts_need need_of(const ts_csv *s, int32_t k) {
     if (ts_time_rows(s->ids[k].part))
       return (ts_need){.rows = ts_time_rows(s->ids[k].part), .plain = true};
     return (ts_need){.why = "ids of text are known as they are read"};
+  case TS_CSV_BUCKET:
+    return (ts_need){.rows = ts_scales_rows(s->base.scales, k)};
   case TS_CSV_MODULO:
     return (ts_need){.why = "ids modulo the rows fit any number of them"};
   case TS_CSV_HASH:
@@ -187,16 +193,17 @@ static void close_source(ts_source *src) {
   ts_csv *s = (ts_csv *)src;
   if (!s) return;
   ts_text_close(s->text);
-  ts_vocabularies_destroy(s->base.vocabularies);
+  ts_source_free_learnt(&s->base);
   ts_csv_bags_free(s);
   ts_csv_values_free(s);
-  ts_mem_free_all(s->label, s->where, s->label_kind, s->dense, s->sparse,
-                  s->mean, s->deviation, s->fields, s->header, s->names, s);
+  ts_mem_free_all(s->label, s->where, s->label_kind, s->sparse, s->fields,
+                  s->header, s->names, s);
 }
 
 extern const ts_source_ops ts_source_csv;
 
-static ts_err create(ts_csv **out, const ts_config *c, ts_split split) {
+static ts_err create(ts_csv **out, const ts_config *c, ts_split split,
+                     const char *state) {
   ts_csv *s = NULL;
   TS_DO(ts_mem_alloc(&s, sizeof *s, TS_TAG_INPUT));
   *out = s;
@@ -213,13 +220,10 @@ static ts_err create(ts_csv **out, const ts_config *c, ts_split split) {
   }
   s->n_dense = ts_column_n_dense(c);
   s->n_features = ts_feature_count(c);
-  TS_DO(ts_mem_many(s->dense, s->n_dense, INPUT));
   TS_DO(ts_mem_many(s->sparse, s->n_features, INPUT));
-  TS_DO(ts_mem_many(s->mean, s->n_dense, INPUT));
-  TS_DO(ts_mem_many(s->deviation, s->n_dense, INPUT));
   TS_DO(ts_mem_many(s->bags, s->n_features, INPUT));
-  TS_DO(ts_csv_values_create(s));
-  return ts_vocabularies_create(&s->base.vocabularies, c, NULL);
+  TS_DO(ts_source_take_learnt(&s->base, NULL, NULL, state));
+  return ts_csv_values_create(s);
 }
 
 static ts_err open_source(ts_source **out, const ts_config *c, ts_split split,
@@ -227,11 +231,10 @@ static ts_err open_source(ts_source **out, const ts_config *c, ts_split split,
                           ts_comm *comm) {
   ts_err err = TS_OK;
   ts_csv *s = NULL;
-  TS_TRY(ts_agree(comm, create(&s, c, split)));
+  TS_TRY(ts_agree(comm, create(&s, c, split, state)));
   TS_TRY(ts_text_open(&s->text, paths, s->separator, c->run.output, comm));
   TS_TRY(ts_agree(comm, ts_csv_columns(s, paths->item[0])));
   if (split == TS_SPLIT_TRAIN && !state) TS_TRY(ts_csv_look(s, paths, comm));
-  if (state) TS_TRY(ts_agree(comm, ts_csv_state_load(s, state)));
   s->base.info = (ts_source_info){
       .n_samples = ts_text_n_lines(s->text),
       .n_dense = s->n_dense,
@@ -258,5 +261,5 @@ const ts_source_ops ts_source_csv = {.format = "csv",
                                      .close = close_source,
                                      .read = read_batch,
                                      .gather = gather,
-                                     .state_save = ts_csv_state_save,
+                                     .state_save = ts_source_save_learnt,
                                      .keys = ts_keys_of_csv};

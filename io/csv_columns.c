@@ -120,7 +120,11 @@ static ts_err find_labels(ts_csv *s, const char *file) {
 static ts_err find_feature(ts_csv *s, const char *file, int32_t k) {
   const ts_column_config x = ts_column_of_feature(s->base.config, k);
   ts_csv_ids *ids = &s->ids[k];
-  if (!x.cross.n) return need_column(&s->sparse[k], s, file, x.from);
+  if (!x.cross.n) {
+    TS_DO(need_column(&s->sparse[k], s, file, x.from));
+    if (ids->input >= 0) s->dense[ids->input] = s->sparse[k];
+    return TS_OK;
+  }
   TS_DO(ts_mem_many(ids->cross, x.cross.n, INPUT));
   for (int32_t i = 0; i < x.cross.n; i++)
     TS_DO(need_column(&ids->cross[i], s, file, x.cross.item[i]));

@@ -13,7 +13,8 @@ typedef enum {
   TS_CSV_HASH,
   TS_CSV_VOCABULARY,
   TS_CSV_MODULO,
-  TS_CSV_NUMBER /* it is the row's */
+  TS_CSV_NUMBER, /* it is the row's */
+  TS_CSV_BUCKET  /* the number's bucket */
 } ts_csv_encoding;
 
 /* What a label may be: what data.columns says, by the position of its word. */
@@ -30,6 +31,7 @@ typedef struct ts_csv_ids {
   uint64_t start; /* of the hash */
   int *cross;     /* (n_cross) columns that are one word together */
   int32_t n_cross;
+  int32_t input; /* of a bucket: io/scales.h; -1 */
   ts_time_part part;
   bool missing_word; /* a missing field is a word, too */
   ts_str text;       /* scratch: of a cross */
@@ -39,11 +41,6 @@ typedef struct ts_csv_ids {
 static inline bool ts_csv_is_number(const ts_csv_ids *x) {
   return x->encoding == TS_CSV_MODULO || x->encoding == TS_CSV_NUMBER;
 }
-
-typedef struct ts_csv_dense_column {
-  bool log, standardise;
-  ts_time_part part;
-} ts_csv_dense_column;
 
 /* A batch's bags of a feature that has lists, weights or numbers, of which a
  * missing one is no row. */
@@ -71,14 +68,13 @@ typedef struct ts_csv {
   int *where;                    /* (n_tasks) which samples count; -1: all */
   ts_csv_label_kind *label_kind; /* (n_tasks) */
   int32_t n_dense, n_features;
-  int *dense, *sparse;      /* columns of each */
-  int weight;               /* column; -1: samples have none */
-  bool standardise;         /* of some columns */
-  ts_csv_ids *ids;          /* (n_features) */
-  ts_csv_dense_column *how; /* (n_dense) */
-  double *mean, *deviation; /* (n_dense) */
-  ts_csv_bags *bags;        /* (n_features) */
-  ts_field *fields;         /* (n_fields) scratch: of the line at hand */
+  int *dense;          /* (inputs of the scales) columns */
+  ts_time_part *parts; /* (inputs of the scales) of times in them */
+  int *sparse;         /* (n_features) columns */
+  int weight;          /* column; -1: samples have none */
+  ts_csv_ids *ids;     /* (n_features) */
+  ts_csv_bags *bags;   /* (n_features) */
+  ts_field *fields;    /* (n_fields) scratch: of the line at hand */
   ts_lines lines;
   const char *line; /* in LINES */
   char why[256];    /* it can't be used; "": nothing is wrong with it */
@@ -111,9 +107,9 @@ ts_field ts_csv_word(ts_csv *, int32_t feature);
 /* The id that F says of a feature of numbers. */
 int64_t ts_csv_number_id(ts_csv *, int32_t feature, const ts_field *f,
                          int64_t rows);
-/* The line's number of dense column D, not standardised yet; false where it is
- * missing, or wrong: to s->why. */
-bool ts_csv_dense(ts_csv *, int32_t d, double *x);
+/* The line's number of input I of the scales; false where it is missing, or
+ * wrong: to s->why. */
+bool ts_csv_dense(ts_csv *, int32_t i, double *x);
 float ts_csv_weight(ts_csv *);
 
 /* ---- csv_bags.c: features with lists or weights -------------------------- */
@@ -147,8 +143,5 @@ ts_err ts_csv_each_line(ts_csv *, int64_t first, int64_t n, ts_csv_line_fn fn,
  * some lines.  Collective. */
 ts_err ts_csv_look(ts_csv *, const ts_strings *paths, ts_comm *);
 
-/* csv_learn.c: means, deviations and vocabularies of the files, collective;
- * to and from the text that later sources get. */
+/* csv_learn.c: scales and vocabularies of the files.  Collective. */
 ts_err ts_csv_learn(ts_source *, const uint64_t *kept, ts_comm *);
-ts_err ts_csv_state_save(ts_source *, ts_str *text);
-ts_err ts_csv_state_load(ts_csv *, const char *text);

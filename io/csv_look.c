@@ -135,7 +135,7 @@ static void note_dense(const ts_csv *s, const ts_look *l) {
   int32_t worst = -1, more = -1;
   double most = huge;
   for (int32_t d = 0; d < s->n_dense; d++) {
-    if (s->how[d].standardise) continue;
+    if (!ts_scales_is_plain(s->base.scales, d)) continue;
     const double size = fmax(-l->low[d], l->high[d]);
     more += size > huge;
     if (size <= most) continue;

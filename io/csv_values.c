@@ -92,21 +92,19 @@ int64_t ts_csv_number_id(ts_csv *s, int32_t feature, const ts_field *f,
 
 /* ---- numbers ------------------------------------------------------------- */
 
-bool ts_csv_dense(ts_csv *s, int32_t d, double *x) {
-  const ts_csv_dense_column *how = &s->how[d];
-  const ts_field *f = &s->fields[s->dense[d]];
+bool ts_csv_dense(ts_csv *s, int32_t i, double *x) {
+  const ts_field *f = &s->fields[s->dense[i]];
   char text[32];
   ts_field part;
-  if (how->part) {
-    part = part_of(s, s->dense[d], how->part, text);
+  if (s->parts[i]) {
+    part = part_of(s, s->dense[i], s->parts[i], text);
     f = &part;
   }
   if (ts_csv_is_missing(s, f)) return false;
   if (!ts_csv_number(f, x)) {
-    ts_csv_wrong(s, s->dense[d], "a numeric field is no number");
+    ts_csv_wrong(s, s->dense[i], "a numeric field is no number");
     return false;
   }
-  if (how->log) *x = log1p(fmax(*x, 0));
   return true;
 }
 
@@ -123,6 +121,7 @@ float ts_csv_weight(ts_csv *s) {
 static ts_csv_encoding encoding_of(const char *word) {
   if (!strcmp(word, "vocabulary")) return TS_CSV_VOCABULARY;
   if (!strcmp(word, "modulo")) return TS_CSV_MODULO;
+  if (!strcmp(word, "bucketise")) return TS_CSV_BUCKET;
   return strcmp(word, "none") ? TS_CSV_HASH : TS_CSV_NUMBER;
 }
 
@@ -132,6 +131,7 @@ static void set_ids(ts_csv *s, int32_t k) {
   ts_csv_ids *ids = &s->ids[k];
   ids->encoding = encoding_of(x.encoding);
   ids->part = ts_time_part_of(x.part);
+  ids->input = ts_scales_of_feature(s->base.scales, k);
   ids->missing_word = !strcmp(x.missing, "word");
   ids->start = TS_FNV_START ^ (x.seed ? ts_mix64((uint64_t)x.seed) : 0);
   ts_csv_bags *bags = &s->bags[k];
@@ -156,17 +156,12 @@ static ts_err find_weights(ts_csv *s) {
 
 ts_err ts_csv_values_create(ts_csv *s) {
   TS_DO(ts_mem_many(s->ids, s->n_features, INPUT));
-  TS_DO(ts_mem_many(s->how, s->n_dense, INPUT));
+  TS_DO(ts_mem_many(s->dense, ts_scales_count(s->base.scales), INPUT));
+  TS_DO(ts_mem_many(s->parts, ts_scales_count(s->base.scales), INPUT));
   for (int32_t k = 0; k < s->n_features; k++) set_ids(s, k);
   TS_DO(find_weights(s));
-  for (int32_t d = 0; d < s->n_dense; d++) {
-    const ts_column_config x = ts_column_of_dense(s->base.config, d);
-    s->how[d] = (ts_csv_dense_column){
-        .log = !strncmp(x.transform, "log1p", 5),
-        .standardise = strstr(x.transform, "standardise") != NULL,
-        .part = ts_time_part_of(x.part)};
-    s->standardise |= s->how[d].standardise;
-  }
+  for (int32_t d = 0; d < s->n_dense; d++)
+    s->parts[d] = ts_time_part_of(ts_column_of_dense(s->base.config, d).part);
   return TS_OK;
 }
 
@@ -175,5 +170,5 @@ void ts_csv_values_free(ts_csv *s) {
     ts_mem_free(s->ids[k].cross);
     ts_str_reset(&s->ids[k].text);
   }
-  ts_mem_free_all(s->ids, s->how);
+  ts_mem_free_all(s->ids, s->dense, s->parts);
 }

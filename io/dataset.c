@@ -27,7 +27,7 @@ static bool probe(const char *path) {
 static ts_err check_header(ts_dataset_file *f, ts_source_info *info) {
   ts_err err = TS_OK;
   char format[64];
-  int64_t version = 0, n = -1;
+  int64_t version = 0, n = -1, transformed = 0;
   ts_hdf5_lock();
   (void)ts_hdf5_get_text(f->in.file, "format", format, sizeof format);
   (void)ts_hdf5_get_number(f->in.file, "version", H5T_NATIVE_INT64, &version);
@@ -36,6 +36,9 @@ static ts_err check_header(ts_dataset_file *f, ts_source_info *info) {
                            &info->bayes_logloss);
   (void)ts_hdf5_get_number(f->in.file, "bayes_auc", H5T_NATIVE_DOUBLE,
                            &info->bayes_auc);
+  (void)ts_hdf5_get_number(f->in.file, "transformed", H5T_NATIVE_INT64,
+                           &transformed);
+  info->transformed |= transformed != 0;
   if (strcmp(format, "tessera-dataset") != 0)
     TS_THROW(TS_ERR_DATA, "%s: is not a tessera data set (format \"%s\")",
              f->in.path, format);
@@ -109,7 +112,7 @@ static ts_err open_file(ts_dataset *d, ts_dataset_file *f, const char *path) {
   TS_DO(ts_dataset_open_labels(d, f));
   TS_DO(
       ts_array_open(&f->dense, &f->in, "dense", 2, H5T_NATIVE_FLOAT, 4, false));
-  TS_DO(ts_dataset_dense_columns(c, f));
+  TS_DO(ts_dataset_dense_columns(d, f));
   TS_DO(open_weights(d, f));
   TS_DO(ts_dataset_check_rows(f, &f->dense, "dense", f->n));
   TS_DO(ts_mem_many(f->features, d->n_features, INPUT));
@@ -119,6 +122,7 @@ static ts_err open_file(ts_dataset *d, ts_dataset_file *f, const char *path) {
   for (int32_t i = 0; i < d->n_features; i++) {
     const char *name;
     const ts_table_config *t = ts_feature_table(c, i, &name);
+    if (d->ids[i].input >= 0) continue;
     TS_DO(
         open_feature(f, &f->features[i], ts_column_from(c, name), t->weighted));
   }
@@ -152,7 +156,7 @@ static void close_source(ts_source *s) {
   if (!d) return;
   for (int32_t i = 0; i < d->n_files; i++)
     close_file(&d->files[i], d->n_features, d->base.config->model.n_tasks);
-  ts_vocabularies_destroy(d->base.vocabularies);
+  ts_source_free_learnt(&d->base);
   ts_mem_free_all(d->files, d->ids, d->wanted, d->where, d);
 }
 
@@ -182,11 +186,11 @@ static ts_err gather(ts_dataset *d) {
 static ts_err open_all(ts_dataset *d, const ts_strings *paths,
                        const char *state) {
   TS_DO(ts_columns_of_numbers(d->base.config, "dataset"));
-  TS_DO(ts_source_take_words(&d->base, "none", state));
+  TS_DO(ts_source_take_learnt(&d->base, "none", "none", state));
   TS_DO(ts_mem_many(d->files, paths->n, INPUT));
   TS_DO(ts_mem_many(d->ids, d->n_features, INPUT));
   for (int32_t i = 0; i < d->n_features; i++)
-    ts_dataset_ids_of(d->base.config, i, &d->ids[i]);
+    ts_dataset_ids_of(d, i, &d->ids[i]);
   for (int32_t i = 0; i < paths->n; i++) {
     d->n_files = i + 1;
     TS_DO(open_file(d, &d->files[i], paths->item[i]));
@@ -294,14 +298,14 @@ static ts_err read_numbers(ts_dataset *d, ts_batch_store *s, int64_t first,
                         here));
     TS_DO(ts_dataset_check_labels(d, f, s->labels + to * info->n_tasks, row,
                                   here));
-    float *dense = s->dense + to * info->n_dense;
-    if (info->n_dense) {
-      float *rows = dense;
+    float *dense = s->dense + to * info->n_dense, *rows = dense;
+    if (info->n_dense || d->base.scales) {
       TS_DO(ts_dataset_dense_room(f, here, &rows));
       TS_DO(ts_array_read(&f->in, &f->dense, rows, row, here));
       for (int32_t i = 0; f->pick && i < here; i++)
-        ts_dataset_pick(f, dense, i);
-      TS_DO(ts_dataset_check_dense(f, dense, row, here, info->n_dense));
+        TS_DO(ts_dataset_pick(d, f, s, i, row + i, to + i));
+      if (!f->pick)
+        TS_DO(ts_dataset_check_dense(f, dense, row, here, info->n_dense));
     }
     if (f->sample_weights.set >= 0) {
       TS_DO(ts_array_read(&f->in, &f->sample_weights, s->weights + to, row,
@@ -329,7 +333,7 @@ static ts_err read_sparse(ts_dataset *d, ts_batch_store *s, int32_t i,
                           int64_t first, int32_t n) {
   int64_t n_ids = 0;
   const bool weighted = s->of[i].table->weighted;
-  if (ts_batch_store_is_same(s, i)) return TS_OK;
+  if (ts_batch_store_is_same(s, i) || d->ids[i].input >= 0) return TS_OK;
   if (ts_dataset_copies(s, i)) return ts_batch_store_copy(s, i);
   TS_DO(ts_batch_store_feature(
       s, i, 0, ts_dataset_is_ragged(d, i) ? TS_BAGS_OFFSETS : TS_BAGS_ONE,
@@ -347,7 +351,8 @@ static ts_err read_sparse(ts_dataset *d, ts_batch_store *s, int32_t i,
 /* What was read becomes rows. */
 static ts_err settle(ts_dataset *d, ts_batch_store *s, int32_t i,
                      int64_t first) {
-  if (d->base.learning || ts_batch_store_is_same(s, i)) return TS_OK;
+  if (d->base.learning || ts_batch_store_is_same(s, i) || d->ids[i].input >= 0)
+    return TS_OK;
   TS_DO(ts_dataset_encode(d, s, i));
   const int64_t bad = ts_batch_store_bad_sample(s, i);
   if (bad >= 0) {
@@ -361,11 +366,11 @@ static ts_err settle(ts_dataset *d, ts_batch_store *s, int32_t i,
 static ts_err read_batch(ts_source *src, ts_batch_store *s, int64_t first,
                          int32_t n) {
   ts_dataset *d = (ts_dataset *)src;
-  TS_DO(ts_batch_store_begin(s, n, src->info.n_tasks, src->info.n_dense,
-                             src->info.has_weights));
+  TS_DO(ts_dataset_begin(d, s, n));
   TS_DO(read_numbers(d, s, first, n));
   for (int32_t i = 0; i < d->n_features; i++)
-    TS_DO(read_sparse(d, s, i, first, n));
+    if (!src->learning || ts_vocabularies_have(src->vocabularies, i))
+      TS_DO(read_sparse(d, s, i, first, n));
   for (int32_t i = 0; i < d->n_features; i++) TS_DO(settle(d, s, i, first));
   return ts_batch_store_end(s);
 }
@@ -383,7 +388,7 @@ const ts_source_ops ts_source_dataset = {.format = "dataset",
                                          .open = open_source,
                                          .close = close_source,
                                          .learn = learn,
-                                         .state_save = ts_source_save_words,
+                                         .state_save = ts_source_save_learnt,
                                          .read = read_batch,
                                          .gather = ts_dataset_gather,
                                          .write = ts_dataset_write,

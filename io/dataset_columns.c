@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/dense_columns.h"
 #include "base/hash.h"
 #include "base/mem.h"
 #include "io/columns.h"
@@ -71,27 +72,69 @@ static ts_err find_name(int32_t *to, const ts_strings *names, const char *from,
                  from);
 }
 
-ts_err ts_dataset_dense_columns(const ts_config *c, ts_dataset_file *f) {
+/* The place of a bucketised feature's column: by its name, or where the file
+ * has none, that of the dense input which is the same column. */
+static ts_err find_input(int32_t *to, const ts_config *c,
+                         const ts_strings *names, int32_t feature,
+                         const char *path) {
+  const char *from = ts_column_of_feature(c, feature).from;
+  for (*to = 0; !names->n && *to < c->model.dense_features; ++*to)
+    if (*to < ts_column_n_dense(c) &&
+        !strcmp(ts_column_of_dense(c, *to).from, from))
+      return TS_OK;
+  return find_name(to, names, from, path);
+}
+
+/* NAMES: of the file's columns; none: the deck's are in their order. */
+static ts_err pick_columns(const ts_dataset *d, ts_dataset_file *f,
+                           const ts_strings *names, int32_t n) {
+  const ts_config *c = d->base.config;
+  const int32_t n_inputs = ts_scales_count(d->base.scales);
+  const int32_t most = f->n_dense > n_inputs ? f->n_dense : n_inputs;
+  TS_DO(ts_mem_many(f->pick, most, INPUT));
+  for (int32_t i = 0; i < f->n_dense; i++) {
+    f->pick[i] = i;
+    if (n && names->n)
+      TS_DO(find_name(&f->pick[i], names, ts_column_of_dense(c, i).from,
+                      f->in.path));
+  }
+  for (int32_t k = 0; k < d->n_features; k++) {
+    const int32_t i = ts_scales_of_feature(d->base.scales, k);
+    if (i >= 0) TS_DO(find_input(&f->pick[i], c, names, k, f->in.path));
+  }
+  return TS_OK;
+}
+
+ts_err ts_dataset_dense_columns(const ts_dataset *d, ts_dataset_file *f) {
   ts_err err = TS_OK;
   ts_strings names = {0};
+  const ts_config *c = d->base.config;
+  const ts_scales *scales = d->base.scales;
   const int32_t n = ts_column_n_dense(c);
   f->n_dense = f->dense.set < 0 ? 0 : (int32_t)f->dense.cols;
-  if (!n || f->dense.set < 0 || !c->data.n_columns) return TS_OK;
+  if (f->dense.set < 0 && ts_scales_count(scales) > c->model.dense_features)
+    return ts_fail(TS_ERR_DATA,
+                   "%s: has no /dense, of which bucketised features are made",
+                   f->in.path);
+  if ((!n && !scales) || f->dense.set < 0 || !c->data.n_columns) return TS_OK;
   ts_hdf5_lock();
   err = read_names(&names, f);
   ts_hdf5_unlock();
   if (err != TS_OK) goto done;
-  if (!names.n && n != f->n_dense)
+  if (scales && d->base.info.transformed)
+    TS_THROW(TS_ERR_DATA,
+             "%s: its numbers went through transforms when it was written "
+             "(attribute \"transformed\"): leave transform and encoding = "
+             "\"bucketise\" out of data.columns",
+             f->in.path);
+  if (n && !names.n && n != f->n_dense)
     TS_THROW(TS_ERR_DATA,
              "%s: /dense has %d columns without names (its attribute "
              "\"names\"), data.columns lists %d",
              f->in.path, f->n_dense, n);
-  if (!names.n) goto done; /* in their order */
-  f->n_dense = n;
-  TS_TRY(ts_mem_many(f->pick, n, INPUT));
-  for (int32_t i = 0; i < n; i++)
-    TS_TRY(find_name(&f->pick[i], &names, ts_column_of_dense(c, i).from,
-                     f->in.path));
+  if (!names.n && !scales) goto done; /* in their order */
+  if (n || (scales && !c->model.dense_features)) f->n_dense = n;
+  TS_TRY(pick_columns(d, f, &names, n));
 done:
   for (int32_t i = 0; names.item && i < names.n; i++)
     ts_mem_free(names.item[i]);
@@ -107,10 +150,50 @@ ts_err ts_dataset_dense_room(ts_dataset_file *f, int32_t n, float **to) {
   return TS_OK;
 }
 
-void ts_dataset_pick(const ts_dataset_file *f, float *to, int64_t row) {
-  const float *from = f->wide + row * f->dense.cols;
-  for (int32_t i = 0; i < f->n_dense; i++)
-    to[row * f->n_dense + i] = from[f->pick[i]];
+/* A row of the file's through the scales. */
+static ts_err scale_row(const ts_dataset *d, const ts_dataset_file *f,
+                        ts_batch_store *s, const float *x, int64_t row,
+                        int64_t place) {
+  ts_scales *scales = d->base.scales;
+  float *dense = s->dense + place * s->batch.n_dense;
+  for (int32_t i = 0; i < ts_scales_count(scales); i++) {
+    const double number = x[f->pick[i]];
+    if (!isfinite(number))
+      return ts_fail(TS_ERR_DATA,
+                     "%s: sample %lld: column \"%s\" is %g, and transforms "
+                     "take finite numbers",
+                     f->in.path, (long long)row, ts_scales_name(scales, i),
+                     number);
+    if (d->base.learning)
+      TS_DO(ts_scales_learn(scales, i, f->first + row, number));
+    else if (i < f->n_dense)
+      ts_scales_put(scales, i, number, dense);
+  }
+  for (int32_t k = 0; k < d->n_features; k++)
+    if (d->ids[k].input >= 0 && !ts_batch_store_is_same(s, k))
+      s->feature[k].ids[place] = ts_scales_bucket(scales, d->ids[k].input,
+                                                  x[f->pick[d->ids[k].input]]);
+  return TS_OK;
+}
+
+ts_err ts_dataset_pick(const ts_dataset *d, const ts_dataset_file *f,
+                       ts_batch_store *s, int64_t from, int64_t row,
+                       int64_t place) {
+  const float *x = f->wide + from * f->dense.cols;
+  if (d->base.scales) return scale_row(d, f, s, x, row, place);
+  float *dense = s->dense + place * f->n_dense;
+  for (int32_t i = 0; i < f->n_dense; i++) dense[i] = x[f->pick[i]];
+  return ts_dataset_check_dense(f, dense, row, 1, f->n_dense);
+}
+
+ts_err ts_dataset_begin(ts_dataset *d, ts_batch_store *s, int32_t n) {
+  const ts_source_info *info = &d->base.info;
+  TS_DO(ts_batch_store_begin(
+      s, n, info->n_tasks, ts_dense_width(d->base.config), info->has_weights));
+  for (int32_t i = 0; i < d->n_features; i++)
+    if (d->ids[i].input >= 0 && !ts_batch_store_is_same(s, i))
+      TS_DO(ts_batch_store_feature(s, i, n, TS_BAGS_ONE, false));
+  return TS_OK;
 }
 
 /* ---- checks ------------------------------------------------------------- */
@@ -227,9 +310,20 @@ ts_err ts_dataset_check_labels(ts_dataset *d, const ts_dataset_file *f,
   return TS_OK;
 }
 
+ts_err ts_dataset_check_weights(const ts_dataset_file *f, const float *x,
+                                int64_t row, int32_t n) {
+  for (int32_t i = 0; i < n; i++)
+    if (!(x[i] >= 0 && x[i] < INFINITY))
+      return ts_fail(TS_ERR_DATA,
+                     "%s: sample %lld: its weight is no number from 0 on: %g",
+                     f->in.path, (long long)(row + i), (double)x[i]);
+  return TS_OK;
+}
+
 /* ---- ids ----------------------------------------------------------------- */
 
-void ts_dataset_ids_of(const ts_config *c, int32_t i, ts_dataset_ids *ids) {
+void ts_dataset_ids_of(const ts_dataset *d, int32_t i, ts_dataset_ids *ids) {
+  const ts_config *c = d->base.config;
   const ts_column_config x = ts_column_of_feature(c, i);
   const char *encoding = ts_column_encoding(c, i, "none");
   ids->hash = !strcmp(encoding, "hash");
@@ -237,6 +331,7 @@ void ts_dataset_ids_of(const ts_config *c, int32_t i, ts_dataset_ids *ids) {
   ids->words = !strcmp(encoding, "vocabulary");
   ids->start = x.seed ? ts_mix64((uint64_t)x.seed) : 0;
   ids->max_length = x.max_length;
+  ids->input = ts_scales_of_feature(d->base.scales, i);
 }
 
 static int64_t row_of(const ts_dataset_ids *x, int64_t id, int64_t rows) {

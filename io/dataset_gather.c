@@ -79,13 +79,14 @@ static ts_err gather_numbers(ts_dataset *d, ts_batch_store *s,
     for (int32_t k = 0; k < n; k++)
       TS_DO(ts_dataset_check_weights(f, s->weights + w[k].place, w[k].row, 1));
   }
-  if (!n_dense) return TS_OK;
+  if (!n_dense && !d->base.scales) return TS_OK;
   TS_DO(ts_dataset_dense_room(f, s->batch.n, &dense));
   TS_DO(gather_rows(f, &f->dense, dense, w, n));
   for (int32_t k = 0; k < n; k++) {
-    if (f->pick) ts_dataset_pick(f, s->dense, w[k].place);
-    TS_DO(ts_dataset_check_dense(f, s->dense + (int64_t)w[k].place * n_dense,
-                                 w[k].row, 1, n_dense));
+    const int64_t place = w[k].place;
+    TS_DO(f->pick ? ts_dataset_pick(d, f, s, place, w[k].row, place)
+                  : ts_dataset_check_dense(f, s->dense + place * n_dense,
+                                           w[k].row, 1, n_dense));
   }
   return TS_OK;
 }
@@ -154,7 +155,7 @@ static ts_err gather_ids(ts_dataset *d, ts_batch_store *s, int32_t i,
 
 static ts_err gather_feature(ts_dataset *d, ts_batch_store *s, int32_t i,
                              int32_t n) {
-  if (ts_batch_store_is_same(s, i)) return TS_OK;
+  if (ts_batch_store_is_same(s, i) || d->ids[i].input >= 0) return TS_OK;
   if (ts_dataset_copies(s, i)) return ts_batch_store_copy(s, i);
   return ts_dataset_is_ragged(d, i) ? gather_bags(d, s, i, n)
                                     : gather_ids(d, s, i, n);
@@ -162,7 +163,7 @@ static ts_err gather_feature(ts_dataset *d, ts_batch_store *s, int32_t i,
 
 static ts_err settle(ts_dataset *d, ts_batch_store *s, int32_t i,
                      const int64_t *samples) {
-  if (ts_batch_store_is_same(s, i)) return TS_OK;
+  if (ts_batch_store_is_same(s, i) || d->ids[i].input >= 0) return TS_OK;
   TS_DO(ts_dataset_encode(d, s, i));
   const int64_t bad = ts_batch_store_bad_sample(s, i);
   if (bad < 0) return TS_OK;
@@ -175,8 +176,7 @@ ts_err ts_dataset_gather(ts_source *src, ts_batch_store *s,
                          const int64_t *samples, int32_t n) {
   ts_dataset *d = (ts_dataset *)src;
   TS_DO(sort_samples(d, samples, n));
-  TS_DO(ts_batch_store_begin(s, n, src->info.n_tasks, src->info.n_dense,
-                             src->info.has_weights));
+  TS_DO(ts_dataset_begin(d, s, n));
   for (int32_t k = 0, m; k < n; k += m) {
     m = run_of(&d->wanted[k], n - k);
     TS_DO(gather_numbers(d, s, &d->wanted[k], m));

@@ -18,7 +18,8 @@ typedef struct ts_dataset_file {
   ts_array *where; /* (n_tasks) which samples count; set -1: all */
   ts_dataset_feature *features;
   int32_t n_dense; /* that are wanted of each row of DENSE */
-  int32_t *pick;   /* (n_dense) their columns; NULL: all, as they are */
+  int32_t *pick;   /* their columns, with scales those of all inputs; NULL: all,
+                      as they are */
   float *wide;     /* whole rows, of which some are picked */
   size_t wide_bytes;
 } ts_dataset_file;
@@ -28,6 +29,7 @@ typedef struct ts_dataset_ids {
   bool hash, modulo, words;
   uint64_t start;     /* of the hash */
   int64_t max_length; /* 0: none */
+  int32_t input;      /* of a bucket: io/scales.h; -1 */
 } ts_dataset_ids;
 
 typedef struct ts_dataset {
@@ -64,13 +66,19 @@ ts_err ts_dataset_check_labels(ts_dataset *, const ts_dataset_file *f, float *y,
 ts_err ts_dataset_check_weights(const ts_dataset_file *f, const float *x,
                                 int64_t row, int32_t n);
 /* dataset_columns.c: which dense columns of F the deck wants. */
-ts_err ts_dataset_dense_columns(const ts_config *, ts_dataset_file *f);
+ts_err ts_dataset_dense_columns(const ts_dataset *, ts_dataset_file *f);
 /* Where N rows of F's dense numbers are read to: *TO stays where all are
- * wanted; else ts_dataset_pick takes them, row by row, from there to TO. */
+ * wanted; else ts_dataset_pick takes the one at FROM there, F's ROW, to PLACE
+ * of the batch, or learns from it. */
 ts_err ts_dataset_dense_room(ts_dataset_file *f, int32_t n, float **to);
-void ts_dataset_pick(const ts_dataset_file *f, float *to, int64_t row);
+ts_err ts_dataset_pick(const ts_dataset *, const ts_dataset_file *f,
+                       ts_batch_store *, int64_t from, int64_t row,
+                       int64_t place);
+/* Begins a batch of N samples: features that are made of numbers have their
+ * room, which ts_dataset_pick fills. */
+ts_err ts_dataset_begin(ts_dataset *, ts_batch_store *, int32_t n);
 /* What the deck says of feature I's ids; and those of a batch that was read. */
-void ts_dataset_ids_of(const ts_config *, int32_t i, ts_dataset_ids *);
+void ts_dataset_ids_of(const ts_dataset *, int32_t i, ts_dataset_ids *);
 ts_err ts_dataset_encode(const ts_dataset *, ts_batch_store *, int32_t i);
 /* ts_source_ops.gather. */
 ts_err ts_dataset_gather(ts_source *, ts_batch_store *, const int64_t *samples,

@@ -38,6 +38,8 @@ done:
 ts_err ts_dataset_needs(ts_source *src, ts_need *out, bool sample) {
   const ts_dataset *d = (const ts_dataset *)src;
   for (int32_t i = 0; i < d->n_features; i++) {
+    out[i] = (ts_need){.rows = ts_scales_rows(src->scales, i)};
+    if (out[i].rows) continue;
     out[i] = (ts_need){.plain = true, .rows = 1};
     if (d->ids[i].words) {
       ts_words words;

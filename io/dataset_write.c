@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/dense_columns.h"
 #include "base/file.h"
 #include "base/mem.h"
 #include "io/batch_store.h"
@@ -33,7 +34,7 @@ typedef struct ts_writer {
   ts_batch_store *store;
   char path[4096], temp[4096];
   int64_t n, from, to; /* samples in all; this rank's */
-  int32_t n_columns;
+  int32_t n_columns, n_dense;
   ts_column *columns;
   ts_feature_columns of;
   int64_t at[3]; /* labels, dense, sample_weights */
@@ -144,6 +145,10 @@ static ts_err put_attrs(const ts_writer *w, hid_t file) {
   ts_err err = TS_OK;
   const int64_t version = 1;
   const ts_source_info *i = &w->source->info;
+  const ts_scales *scales = w->source->scales;
+  int64_t transformed = i->transformed; /* as the model takes them */
+  for (int32_t k = 0; k < ts_scales_count(scales); k++)
+    transformed |= !ts_scales_is_plain(scales, k);
   hid_t text = H5Tcopy(H5T_C_S1);
   H5Tset_size(text, sizeof "tessera-dataset");
   TS_TRY(ts_hdf5_put_attr(file, "format", text, "tessera-dataset", TS_ERR_IO));
@@ -151,6 +156,9 @@ static ts_err put_attrs(const ts_writer *w, hid_t file) {
       ts_hdf5_put_attr(file, "version", H5T_NATIVE_INT64, &version, TS_ERR_IO));
   TS_TRY(ts_hdf5_put_attr(file, "num_samples", H5T_NATIVE_INT64, &w->n,
                           TS_ERR_IO));
+  if (transformed)
+    TS_TRY(ts_hdf5_put_attr(file, "transformed", H5T_NATIVE_INT64, &transformed,
+                            TS_ERR_IO));
   if (isfinite(i->bayes_auc)) {
     TS_TRY(ts_hdf5_put_attr(file, "bayes_logloss", H5T_NATIVE_DOUBLE,
                             &i->bayes_logloss, TS_ERR_IO));
@@ -195,8 +203,8 @@ static ts_err make_file(ts_writer *w) {
   if (file < 0) TS_THROW(TS_ERR_IO, "%s: %s", w->temp, ts_hdf5_why());
   TS_TRY(put_attrs(w, file));
   TS_TRY(make(file, "labels", H5T_IEEE_F32LE, w->n, i->n_tasks, &w->at[0]));
-  if (i->n_dense)
-    TS_TRY(make(file, "dense", H5T_IEEE_F32LE, w->n, i->n_dense, &w->at[1]));
+  if (w->n_dense)
+    TS_TRY(make(file, "dense", H5T_IEEE_F32LE, w->n, w->n_dense, &w->at[1]));
   if (i->has_weights)
     TS_TRY(make(file, "sample_weights", H5T_IEEE_F32LE, w->n, 1, &w->at[2]));
   hid_t group =
@@ -252,9 +260,9 @@ static ts_err put_all(ts_writer *w) {
     const ts_batch *b = ts_batch_store_batch(w->store);
     TS_TRY(put(w, b->labels, 4 * (int64_t)n * i->n_tasks,
                w->at[0] + 4 * at * i->n_tasks));
-    if (i->n_dense)
-      TS_TRY(put(w, b->dense, 4 * (int64_t)n * i->n_dense,
-                 w->at[1] + 4 * at * i->n_dense));
+    if (w->n_dense)
+      TS_TRY(put(w, b->dense, 4 * (int64_t)n * w->n_dense,
+                 w->at[1] + 4 * at * w->n_dense));
     if (i->has_weights)
       TS_TRY(put(w, b->weights, 4 * (int64_t)n, w->at[2] + 4 * at));
     for (int32_t k = 0; k < w->n_columns; k++)
@@ -276,6 +284,7 @@ static ts_writer writer_of(const char *path, ts_source *source, int times,
                  .n = n,
                  .from = n * me / n_ranks,
                  .to = n * (me + 1) / n_ranks,
+                 .n_dense = ts_dense_width(source->config),
                  .fd = -1,
                  .first = me == 0};
   w.work = ts_work_begin("writing", path, (double)(times * (w.to - w.from)),

@@ -96,6 +96,12 @@ tessera_sources += \
   io/rows.c \
   io/rows.h \
   io/safetensors.c \
+  io/scales.c \
+  io/scales.h \
+  io/scales_impl.h \
+  io/scales_learn.c \
+  io/scales_sample.c \
+  io/scales_state.c \
   io/schema.c \
   io/schema_find.c \
   io/schema_layers.h \

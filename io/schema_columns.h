@@ -6,16 +6,28 @@ KEY(COLUMN, "name", name, STRING, NULL, "", 1, 0, NULL,
         "dense|ids|label|weight|time|key",
         "key: beside scores, for groups, splits and segments"),
     WORD(COLUMN, from, STRING, "", NULL, "in the files; \"\": name"),
-    WORD(COLUMN, encoding, STRING, "", "|hash|vocabulary|modulo|none",
-         "of ids: words to rows; none: numbers that are rows; \"\": as the "
-         "format's keys say"),
+    WORD(COLUMN, encoding, STRING, "", "|hash|vocabulary|modulo|none|bucketise",
+         "of ids: words to rows; none: numbers that are rows; bucketise: the "
+         "bucket of a number; \"\": as the format's keys say"),
     WORD(COLUMN, list_separator, STRING, "", NULL,
          "of ids: between those of a field that is a list"),
     NUMBER(COLUMN, min_count, INT, "1", "", 1, 1e15,
            "of a vocabulary: rarer words are unknown ones"),
     WORD(COLUMN, transform, STRING, "",
-         "|none|log1p|standardise|log1p_standardise",
-         "of dense columns; \"\": data.csv.dense_transform"),
+         "|none|log1p|standardise|log1p_standardise|quantile|min_max|clip|"
+         "piecewise_linear",
+         "of dense columns; \"\": data.csv.dense_transform, in Criteo's logs "
+         "log1p"),
+    NUMBER(COLUMN, min, FLOAT, NULL, "", 1, 0,
+           "of transform clip; not given: no limit"),
+    NUMBER(COLUMN, max, FLOAT, NULL, "", 1, 0,
+           "of transform clip; not given: no limit"),
+    LIST(COLUMN, edges, FLOATS,
+         "of piecewise_linear and bucketise: numbers that bins lie between, "
+         "rising; []: quantiles, as many as bins says"),
+    NUMBER(COLUMN, bins, INT32, "0", "", 0, 65536,
+           "of piecewise_linear and bucketise, between quantiles of the "
+           "training data; of quantile: how many of them; 0: 1000"),
     WORD(COLUMN, part, STRING, "", "|year|month|day|weekday|hour|minute",
          "of a date and time, which is then the id or the number"),
     LIST(COLUMN, cross, STRINGS,

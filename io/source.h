@@ -10,6 +10,7 @@
 #include "base/config.h"
 #include "base/str.h"
 #include "io/batch.h"
+#include "io/scales.h"
 #include "io/vocabulary.h"
 #include "runtime/comm.h"
 
@@ -28,11 +29,13 @@ typedef enum {
 typedef struct ts_source_info {
   const char *format;
   int64_t n_samples;
-  int32_t n_dense, n_tasks, n_features;
+  int32_t n_dense; /* columns, as the deck counts them */
+  int32_t n_tasks, n_features;
   bool has_weights;   /* some batches have sample weights (or may skip) */
   int64_t bytes;      /* of its files; 0: not known */
   const char *packed; /* a file that is read in order only; NULL: none */
   bool unlabelled;    /* to predict only: labels are NAN */
+  bool transformed;   /* numbers of its files are as the model takes them */
   int64_t n_dropped;  /* that data.negatives has left out */
   int64_t period; /* samples after which the same ones come again; 0: none */
   /* synthetic only, NAN elsewhere: the best that any model can reach. */
@@ -106,8 +109,10 @@ struct ts_source {
   const ts_config *config;
   ts_split split;
   ts_vocabularies *vocabularies; /* NULL: no feature's ids are words */
-  bool learning; /* read leaves ids of numbers as they are in the data, -1:
-                    missing, for ts_source_learn_numbers */
+  ts_scales *scales;             /* NULL: numbers are as they are read */
+  bool learning; /* for ts_source_learn_numbers read leaves ids of numbers as
+                    they are in the data, -1: missing, and gives the numbers of
+                    columns to ts_scales_learn, not to the batch */
   int n_threads; /* for read: who calls it sets it; 1 once opened */
   /* Counted by read, for the log: fields missing at a record's end, records
    * skipped, ids dropped. */
@@ -129,13 +134,18 @@ ts_err ts_source_open(ts_source **, const ts_config *, ts_split,
 ts_err ts_source_open_only(ts_source **, const ts_config *, ts_split,
                            const char *state, ts_comm *);
 void ts_source_close(ts_source *);
-/* For formats of numbers: the vocabularies, encodings being USUAL where columns
- * do not say, and what STATE has of them, NULL: nothing; as learn, the numbers'
- * words by HEX (io/vocabulary.h), Collective; and state_save. */
-ts_err ts_source_take_words(ts_source *, const char *usual, const char *state);
+/* Vocabularies and scales of the source, with what STATE has of them, NULL:
+ * nothing.  ENCODING, TRANSFORM: of columns that do not say; NULL: as CSV has
+ * them. */
+ts_err ts_source_take_learnt(ts_source *, const char *encoding,
+                             const char *transform, const char *state);
+/* As learn, for formats of numbers, whose words are by HEX (io/vocabulary.h).
+ * Collective. */
 ts_err ts_source_learn_numbers(ts_source *, const uint64_t *kept, bool hex,
                                ts_comm *);
-ts_err ts_source_save_words(ts_source *, ts_str *text);
+/* state_save. */
+ts_err ts_source_save_learnt(ts_source *, ts_str *text);
+void ts_source_free_learnt(ts_source *);
 /* The words of a feature, which stay the source's; false where its ids are
  * none. */
 bool ts_source_words(const ts_source *, int32_t feature, ts_words *);

@@ -1,6 +1,6 @@
-/* source_words.c - vocabularies of data whose ids are numbers: learnt from
- * batches, which have the ids as they are in the data as long as
- * ts_source.learning is set. */
+/* source_words.c - what a source's training samples teach: vocabularies of data
+ * whose ids are numbers, learnt from batches, which have the ids as they are in
+ * the data as long as ts_source.learning is set; and scales. */
 #include "base/mem.h"
 #include "io/batch_store.h"
 #include "io/subset.h"
@@ -44,24 +44,36 @@ done:
   return err;
 }
 
-ts_err ts_source_take_words(ts_source *s, const char *usual,
-                            const char *state) {
-  TS_DO(ts_vocabularies_create(&s->vocabularies, s->config, usual));
-  return state ? ts_vocabularies_load(s->vocabularies, state) : TS_OK;
+ts_err ts_source_take_learnt(ts_source *s, const char *encoding,
+                             const char *transform, const char *state) {
+  TS_DO(ts_scales_create(&s->scales, s->config, transform));
+  TS_DO(ts_vocabularies_create(&s->vocabularies, s->config, encoding));
+  if (!state) return TS_OK;
+  TS_DO(ts_scales_load(s->scales, state));
+  return ts_vocabularies_load(s->vocabularies, state);
 }
 
 ts_err ts_source_learn_numbers(ts_source *s, const uint64_t *kept, bool hex,
                                ts_comm *comm) {
-  const int64_t n = s->info.n_samples;
-  const int w = ts_comm_size(comm), me = ts_comm_rank(comm);
-  if (!s->vocabularies) return TS_OK;
+  int64_t first, end;
+  if (!s->vocabularies && !ts_scales_learn_some(s->scales)) return TS_OK;
+  TS_DO(ts_agree(comm, ts_scales_begin(s->scales, s->info.n_samples, kept, comm,
+                                       &first, &end)));
   s->learning = true;
-  const ts_err err = learn_share(s, n * me / w, n * (me + 1) / w, kept, hex);
+  const ts_err err = learn_share(s, first, end, kept, hex);
   s->learning = false;
   TS_DO(ts_agree(comm, err));
-  return ts_vocabularies_settle(s->vocabularies, comm);
+  if (s->scales) TS_DO(ts_scales_settle(s->scales, comm));
+  return s->vocabularies ? ts_vocabularies_settle(s->vocabularies, comm)
+                         : TS_OK;
 }
 
-ts_err ts_source_save_words(ts_source *s, ts_str *text) {
+ts_err ts_source_save_learnt(ts_source *s, ts_str *text) {
+  TS_DO(ts_scales_save(s->scales, text));
   return ts_vocabularies_save(s->vocabularies, text);
+}
+
+void ts_source_free_learnt(ts_source *s) {
+  ts_scales_destroy(s->scales);
+  ts_vocabularies_destroy(s->vocabularies);
 }

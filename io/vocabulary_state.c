@@ -151,7 +151,7 @@ static ts_err load_times(ts_vocabularies *v, int32_t feature, const ts_head *h,
 static ts_err load(ts_vocabularies *v, const char *p) {
   ts_head h;
   int32_t feature;
-  while (*p == 'D') p = next_line(p); /* scales of columns */
+  while (*p && strchr("DSB", *p)) p = next_line(p); /* io/scales_state.c */
   for (int32_t k = 0; read_head(&h, &p); k++) {
     TS_DO(find_feature(&feature, v, k, &h));
     TS_DO((h.kind == 'N' ? load_times : load_words)(v, feature, &h, &p));

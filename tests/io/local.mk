@@ -5,6 +5,10 @@ check_PROGRAMS += tests/io/test_columns tests/io/test_columns_formats
 tests_io_test_columns_SOURCES = tests/io/test_columns.c tests/io/columns_rig.h
 tests_io_test_columns_formats_SOURCES = tests/io/test_columns_formats.c tests/io/columns_rig.h \
   tests/support/hostile_files.c tests/support/hostile_files.h
+# Numbers on their way into the model.
+check_PROGRAMS += tests/io/test_scales
+tests_io_test_scales_SOURCES = tests/io/test_scales.c tests/io/columns_rig.h \
+  tests/support/hostile_files.c tests/support/hostile_files.h
 # Rows that data need of the tables.
 check_PROGRAMS += tests/io/test_rows
 tests_io_test_rows_SOURCES = tests/io/test_rows.c tests/support/hostile_files.c \
