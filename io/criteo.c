@@ -38,7 +38,7 @@ static bool probe(const char *path) {
 
 typedef struct ts_criteo_row {
   float label;
-  double number[N_DENSE];       /* NAN: missing */
+  int64_t number[N_DENSE];      /* INT64_MIN: missing */
   uint32_t id[N_SPARSE], there; /* a bit for each that is not missing */
   bool is_short;
 } ts_criteo_row;
@@ -91,7 +91,7 @@ static const char *take_hex(const char *p, const char *end, uint32_t *id,
   return p;
 }
 
-static const char *take_integer(const char *p, const char *end, double *to,
+static const char *take_integer(const char *p, const char *end, int64_t *to,
                                 bool *good) {
   const bool minus = p < end && *p == '-';
   uint64_t x = 0;
@@ -101,7 +101,7 @@ static const char *take_integer(const char *p, const char *end, double *to,
   const bool some = p > digits;
   if ((p < end && *p != '\t') || (minus && !some) || p - digits > 18)
     *good = false;
-  *to = !some ? NAN : minus ? -(double)x : (double)x;
+  *to = !some ? INT64_MIN : minus ? -(int64_t)x : (int64_t)x;
   return p;
 }
 
@@ -115,7 +115,7 @@ static const char *parse_line(ts_criteo_row *r, const char *p,
   r->there = 0;
   p++;
   for (int i = 0; i < N_DENSE; i++) {
-    r->number[i] = NAN;
+    r->number[i] = INT64_MIN;
     if (p < end) p = take_integer(p + 1, end, &r->number[i], &good);
   }
   if (!good) return "a dense field is no integer";
@@ -132,11 +132,17 @@ static const char *parse_line(ts_criteo_row *r, const char *p,
 
 /* ---- a batch ------------------------------------------------------------- */
 
+/* Input K of the scales. */
+static double input_of(const ts_criteo *s, const ts_criteo_row *r, int32_t k) {
+  const int64_t x = r->number[s->number[k]];
+  return x == INT64_MIN ? NAN : (double)x;
+}
+
 static int64_t row_of(const ts_criteo *s, int32_t f, const ts_criteo_row *r) {
   const ts_criteo_ids *ids = &s->ids[f];
   if (ids->input >= 0)
     return ts_scales_bucket(s->base.scales, ids->input,
-                            r->number[s->number[ids->input]]);
+                            input_of(s, r, ids->input));
   uint32_t id = r->id[ids->column];
   if (ids->words) {
     const int64_t x = r->there >> ids->column & 1 ? (int64_t)id : -1;
@@ -152,9 +158,9 @@ static int64_t row_of(const ts_criteo *s, int32_t f, const ts_criteo_row *r) {
 }
 
 /* Of what is missing, or less than 0, that of 0. */
-static float log_of(const ts_criteo *s, double x) {
-  if (!(x > 0)) return 0;
-  return x < LOG_TABLE ? s->log1p[(int)x] : (float)log1p(x);
+static float log_of(const ts_criteo *s, int64_t x) {
+  x = x > 0 ? x : 0;
+  return x < LOG_TABLE ? s->log1p[x] : (float)log1p((double)x);
 }
 
 static void store_row(const ts_criteo *s, ts_batch_store *b, int32_t i,
@@ -162,11 +168,10 @@ static void store_row(const ts_criteo *s, ts_batch_store *b, int32_t i,
   const ts_scales *scales = s->base.scales;
   b->labels[i] = r->label;
   float *dense = b->dense + (int64_t)i * b->batch.n_dense;
-  for (int32_t d = 0; !s->base.learning && d < s->n_dense; d++)
-    if (scales)
-      ts_scales_put(scales, d, r->number[s->number[d]], dense);
-    else
-      dense[d] = log_of(s, r->number[s->number[d]]);
+  for (int32_t d = 0; !scales && d < s->n_dense; d++)
+    dense[d] = log_of(s, r->number[s->number[d]]);
+  for (int32_t d = 0; scales && !s->base.learning && d < s->n_dense; d++)
+    ts_scales_put(scales, d, input_of(s, r, d), dense);
   for (int32_t f = 0; f < s->n_features; f++)
     if (!ts_batch_store_is_same(b, f)) b->feature[f].ids[i] = row_of(s, f, r);
 }
@@ -174,7 +179,7 @@ static void store_row(const ts_criteo *s, ts_batch_store *b, int32_t i,
 static ts_err learn_row(const ts_criteo *s, int64_t sample,
                         const ts_criteo_row *r) {
   for (int32_t k = 0; k < ts_scales_count(s->base.scales); k++)
-    TS_DO(ts_scales_learn(s->base.scales, k, sample, r->number[s->number[k]]));
+    TS_DO(ts_scales_learn(s->base.scales, k, sample, input_of(s, r, k)));
   return TS_OK;
 }
 
@@ -191,7 +196,7 @@ static ts_err bad_record(ts_criteo *s, ts_batch_store *b, int32_t i,
                          "records out"
                        : " (data.max_bad is reached)");
   ts_criteo_row none = {0};
-  for (int d = 0; d < N_DENSE; d++) none.number[d] = NAN;
+  for (int d = 0; d < N_DENSE; d++) none.number[d] = INT64_MIN;
   store_row(s, b, i, &none);
   b->weights[i] = 0;
   s->base.n_bad_records++;
