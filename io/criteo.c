@@ -101,7 +101,7 @@ static const char *take_integer(const char *p, const char *end, int64_t *to,
   const bool some = p > digits;
   if ((p < end && *p != '\t') || (minus && !some) || p - digits > 18)
     *good = false;
-  *to = !some ? INT64_MIN : minus ? -(int64_t)x : (int64_t)x;
+  *to = some ? (int64_t)(minus ? -x : x) : INT64_MIN;
   return p;
 }
 

@@ -56,6 +56,14 @@ for kind in base fused_sparse_dist; do
   check "$kind: the same bits" same_bits "$(newest on2)" "$(newest $kind)"
 done
 
+emulated=$(dirname "$TESSERA")/tests/tessera-emulated
+if [ -x "$emulated" ]; then
+  host=$TESSERA TESSERA=$emulated
+  check "uploaded" scaled 2 uploaded --set run.backend=emulated
+  TESSERA=$host
+  check "has the host's losses" close_losses on2 uploaded 1e-6 20
+fi
+
 # A run that goes on has what it had learnt.
 check "half" scaled 2 half --set run.steps=10
 check "the other half" scaled 2 half
