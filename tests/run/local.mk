@@ -42,8 +42,8 @@ dist_check_SCRIPTS += tests/run/async.sh \
   tests/run/report.sh \
   tests/run/reshard.sh \
   tests/run/rows.sh \
-  tests/run/several_tables.sh \
   tests/run/scales.sh \
+  tests/run/several_tables.sh \
   tests/run/shuffle.sh \
   tests/run/sweep_faults.sh \
   tests/run/sweep_kill.sh \
