@@ -310,16 +310,6 @@ ts_err ts_dataset_check_labels(ts_dataset *d, const ts_dataset_file *f,
   return TS_OK;
 }
 
-ts_err ts_dataset_check_weights(const ts_dataset_file *f, const float *x,
-                                int64_t row, int32_t n) {
-  for (int32_t i = 0; i < n; i++)
-    if (!(x[i] >= 0 && x[i] < INFINITY))
-      return ts_fail(TS_ERR_DATA,
-                     "%s: sample %lld: its weight is no number from 0 on: %g",
-                     f->in.path, (long long)(row + i), (double)x[i]);
-  return TS_OK;
-}
-
 /* ---- ids ----------------------------------------------------------------- */
 
 void ts_dataset_ids_of(const ts_dataset *d, int32_t i, ts_dataset_ids *ids) {
