@@ -53,7 +53,7 @@ typedef struct ts_value {
   int32_t stride; /* floats from row to row, >= width; the rest is zeros */
   float *x;       /* (batch_max, stride) */
   float *dx;      /* the same: its gradient, whole when its layer's backward
-                     pass begins, which may overwrite it; NULL: none is wanted */
+                     pass begins, which may overwrite it; NULL: not wanted */
   bool above;     /* embeddings reach it */
   bool is_input;  /* the deck's dense features: x is the batch's */
   /* Embeddings as they come: x and dx are NULL, they are run->views'; only

@@ -137,11 +137,10 @@ static int32_t fill(const ts_concat_arg *a, bool adds) {
     const ts_part *p = &c->part[k];
     const ts_input *in = &a->l->in[p->in];
     const bool view = p->feature >= 0;
-    float *row = view                  ? (a->split ? a->views.grad[p->feature]
-                                                   : (float *)a->views.data[p->feature])
-                 : a->split            ? in->dx
+    float *row = view                  ? (float *)a->views.data[p->feature]
                  : in->value->is_input ? a->dense
                                        : in->value->x;
+    if (a->split) row = view ? a->views.grad[p->feature] : in->dx;
     if (!row || (a->split && (view && in->adds && in->adds[p->k]) != adds))
       continue;
     c->row[n] = row;
