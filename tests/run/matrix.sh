@@ -33,6 +33,8 @@ own='model.layers=({name="b";kind="mlp";in="dense";units=[8];norm="layer";},{nam
 run() { # ranks folder model, options: the model's
   ranks=$1; folder=$2; model=$3; shift 3
   if [ "$model" = own ]; then set -- "$@" --set "$own"; else set -- "$@" --set model.kind="$model"; fi
+  [ "$model" = lr ] && set -- "$@" --set table_defaults.wide=false --set table_defaults.group=wide --set table_defaults.dim=1
+  [ "$model" = own ] || grep -q fields:wide "$srcdir/input/models/$model.deck" || set -- "$@" --set table_defaults.wide=false
   train "$ranks" "$folder" "$@" < /dev/null
 }
 i=0
