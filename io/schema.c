@@ -124,8 +124,7 @@ const ts_key ts_schema[] = {
 #include "io/schema_columns.h"
     ,
 
-    WORD(DECK, model.kind, STRING, "dlrm",
-         TS_CHOICES(TS_MODEL_KINDS),
+    WORD(DECK, model.kind, STRING, "dlrm", TS_CHOICES(TS_MODEL_KINDS),
          "what is computed: see Models in the manual; not asked for with "
          "model.layers"),
     NUMBER(DECK, model.dense_features, INT32, "0", "", 0, 1000000,

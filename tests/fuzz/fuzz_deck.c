@@ -1,6 +1,6 @@
 /* fuzz_deck.c - decks.  First lines "--set KEY=VALUE" are overrides.  What is
- * taken is printed, read again, and must be the same deck; layers of a model are
- * put into their order, or refused. */
+ * taken is printed, read again, and must be the same deck; layers of a model
+ * are put into their order, or refused. */
 #include <string.h>
 
 #include "base/features.h"
@@ -42,7 +42,8 @@ static void plan(const ts_config *c) {
                               .batch_max = 2,
                               .training = true};
   if (!c->model.n_layers || !c->n_tables) return;
-  if (ts_graph_plan(&g, &spec) == TS_OK) FUZZ_CHECK(ts_graph_place(&g) == TS_OK);
+  if (ts_graph_plan(&g, &spec) == TS_OK)
+    FUZZ_CHECK(ts_graph_place(&g) == TS_OK);
   ts_graph_reset(&g);
 }
 

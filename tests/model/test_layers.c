@@ -152,7 +152,7 @@ TS_TEST(fm) {
   lr_refused(&(lr_case){.layers = "{ name = \"y\"; kind = \"fm\"; in = "
                                   "\"f0\"; }",
                         .n_out = 1},
-             "it takes fields (B, F, d), but \"f0\" is (B, 4)");
+             "or several vectors of one width, but \"f0\" is (B, 4)");
 }
 
 /* ARG: with the vector of the dense input. */

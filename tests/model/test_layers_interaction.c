@@ -111,7 +111,7 @@ TS_TEST(pairs_with_weights) {
   lr_refused(&(lr_case){.layers = "{ name = \"y\"; kind = \"bilinear\"; in = "
                                   "\"f0\"; }",
                         .n_out = 1},
-             "it takes fields (B, F, d), but \"f0\" is (B, 4)");
+             "or several vectors of one width, but \"f0\" is (B, 4)");
 }
 
 static void inner_oracle(double *out, const lr_point *p, const void *arg) {

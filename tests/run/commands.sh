@@ -8,7 +8,7 @@ words() { # COMMAND N: it takes N words, and no more
   "$TESSERA" "$@" > out 2> err < /dev/null; grep -q 'takes no word' err && return 1
   "$TESSERA" "$@" more > out 2> err; test $? = 2 && grep -q "tessera $1 takes no word \"more\"" err
 }
-for line in init:2 train:1 eval:1 predict:1 compare:2 plan:3 convert:2 generate:2 inspect:1 bench:17 plot:17 trace:2 help:1 version:0; do
+for line in init:2 train:1 eval:1 predict:1 compare:2 plan:3 convert:2 generate:2 inspect:1 bench:17 plot:17 trace:2 help:2 version:0; do
   check "words of $line" words "${line%:*}" "${line#*:}"
 done
 on_two() { ${MPIRUN:-mpirun} -q -n 2 "$TESSERA" "$@" --set run.steps=2 > out 2> err; }

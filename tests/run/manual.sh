@@ -27,6 +27,7 @@ done < "$dir/messages"
 
 # Keys.
 "$TESSERA" help deck --texinfo > "$dir/deck.texi" || fail "help deck --texinfo"
+"$TESSERA" help model --texinfo > "$dir/kinds.texi" || fail "help model --texinfo"
 cat "$doc"/*.texi | grep -oE '@code\{[a-z_]+(\.[a-z0-9_]+)+( = [^}]*)?\}' |
   sed 's/@code{//; s/[ }].*//' | sort -u |
   grep -E '^(run|data|model|optimizer|dense|comm|sharding|pipeline|checkpoint|metrics|tables)\.' > "$dir/keys"
