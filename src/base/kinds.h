@@ -41,8 +41,20 @@
 #define TS_ZOO(X)                                                              \
   X(lr)                                                                        \
   X(fm)                                                                        \
-  X(wide_deep) X(deepfm_wide) X(nfm) X(xdeepfm) X(dcnv2_moe) X(autoint)        \
-      X(fibinet) X(pnn) X(masknet) X(gdcn) X(finalmlp) X(mmoe) X(ple) X(esmm)
+  X(wide_deep)                                                                 \
+  X(deepfm_wide)                                                               \
+  X(nfm)                                                                       \
+  X(xdeepfm)                                                                   \
+  X(dcnv2_moe)                                                                 \
+  X(autoint)                                                                   \
+  X(fibinet)                                                                   \
+  X(pnn)                                                                       \
+  X(masknet)                                                                   \
+  X(gdcn)                                                                      \
+  X(finalmlp)                                                                  \
+  X(mmoe)                                                                      \
+  X(ple)                                                                       \
+  X(esmm)
 
 #define TS_MODEL_KINDS(X) TS_MODELS(X) TS_ZOO(X)
 
