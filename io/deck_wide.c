@@ -60,6 +60,8 @@ static void make_wide(ts_table_config *to, const ts_table_config *from) {
   set_text(&to->name, from->name, "_wide");
   set_text(&to->group, "wide", "");
   set_text(&to->feature_processor, "none", "");
+  if (to->init_kind && !strcmp(to->init_kind, "file"))
+    set_text(&to->init_kind, "uniform", ""); /* its rows are wider */
   to->max_length = 0;
   to->dim = 1;
   to->wide = false;

@@ -102,8 +102,12 @@ static ts_err check_where(const ts_config *c, const ts_source_ops *ops) {
   return TS_OK;
 }
 
-static ts_err check_shapes(const ts_source *s) {
+static ts_err check_shapes(ts_source *s) {
   const ts_config *c = s->config;
+  ts_feature_columns m;
+  TS_DO(ts_feature_columns_create(&m, c));
+  s->info.n_columns = m.n;
+  ts_feature_columns_reset(&m);
   if (s->info.n_dense != c->model.dense_features)
     return ts_fail(TS_ERR_DATA,
                    "the data has %d dense features, the deck says "

@@ -9,6 +9,9 @@
  *     (f32, weighted tables), positions (uint16, padded to 4: of feature
  *     processors where a bag's ids are spread over shards)
  *
+ * Ids of a feature in several tables of as many rows, that go to the same
+ * shards of rows, have one route to a rank (ts_ebc.ids_of).
+ *
  * Rows are numbered within the shard that they go to, in as few bytes as its
  * rows need.  Each id is copied once: from where the source put it into the
  * message.  On one rank, which has all rows, messages are heads without routes:

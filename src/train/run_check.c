@@ -96,7 +96,7 @@ static void report(const ts_source *s, const char *what) {
   if (!s) return;
   ts_info("data.%s: %s, %s samples, %d dense and %d sparse features", what,
           s->info.format, ts_str_count(n, s->info.n_samples), s->info.n_dense,
-          s->info.n_features);
+          s->info.n_columns);
 }
 
 ts_err ts_run_check_data(ts_run *r) {

@@ -285,7 +285,7 @@ ts_err ts_run_open_data(ts_run *r) {
   char n[32];
   ts_info("data: %s, %s samples, %d dense and %d sparse features",
           r->train->info.format, ts_str_count(n, r->train->info.n_samples),
-          r->train->info.n_dense, r->train->info.n_features);
+          r->train->info.n_dense, r->train->info.n_columns);
   say_words(r->train->vocabularies);
   say_part(r);
 done:
