@@ -223,7 +223,7 @@ static ts_err take_inputs(ts_graph *g, ts_layer *l) {
   const ts_layer_config *c = l->config;
   const ts_strings *names[] = {&c->in, &c->query, &c->gate, &c->items};
   for (int k = 0; k < TS_ROLE_COUNT; k++) {
-    if (k && l->ops->roles[k] != (names[k]->n > 0))
+    if (k && !l->ops->may[k] && l->ops->roles[k] != (names[k]->n > 0))
       return ts_layer_fail(l,
                            l->ops->roles[k] ? "it needs the key %s"
                                             : "it does not take the key %s",

@@ -155,6 +155,7 @@ typedef struct ts_layer_ops {
   /* `tessera help layer KIND`: what it computes, shapes, parameters, source;
    * plain text of 76 columns, without the keys, which are printed behind. */
   const char *page;
+  bool may[TS_ROLE_COUNT]; /* roles that it takes and does not need */
 } ts_layer_ops;
 
 enum { TS_WIDTH_MAX = 1 << 24 };

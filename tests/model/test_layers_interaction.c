@@ -43,6 +43,68 @@ static void cross_oracle(double *out, const lr_point *p, const void *arg) {
     }
 }
 
+/* DCN's first form. */
+static void vector_cross_oracle(double *out, const lr_point *p,
+                                const void *arg) {
+  const int32_t n = p->n_out;
+  double x0[LR_BATCH * MOST], dot;
+  (void)arg;
+  lr_embeddings(p, x0);
+  memcpy(out, x0, (size_t)(p->batch * n) * sizeof *out);
+  for (int32_t s = 0; s < p->batch; s++)
+    for (int32_t l = 0; l < 3; l++) {
+      double *x = out + s * n;
+      affine(&dot, param(p, "y.%d.weight", l), NULL, x, 1, n);
+      for (int32_t i = 0; i < n; i++)
+        x[i] += x0[s * n + i] * dot + param(p, "y.%d.bias", l)[i];
+    }
+}
+
+/* Two layers of three experts of rank 2. */
+static void moe_oracle(double *out, const lr_point *p, const void *arg) {
+  enum { E = 3, R = 2 };
+  const int32_t n = p->n_out;
+  double x0[LR_BATCH * MOST];
+  (void)arg;
+  lr_embeddings(p, x0);
+  memcpy(out, x0, (size_t)(p->batch * n) * sizeof *out);
+  for (int32_t s = 0; s < p->batch; s++)
+    for (int32_t l = 0; l < 2; l++) {
+      double *x = out + s * n, y[MOST], gate[E], sum = 0;
+      const double *U = param(p, "y.%d.weight", 4 * l + 3);
+      memcpy(y, x, (size_t)n * sizeof *y);
+      affine(gate, param(p, "y.%d.weight", 4 * l + 1), NULL, x, E, n);
+      for (int e = 0; e < E; e++) sum += exp(gate[e]);
+      for (int e = 0; e < E; e++) {
+        double h[R], c[R];
+        affine(h, param(p, "y.%d.weight", 4 * l) + e * R * n, NULL, x, R, n);
+        for (int k = 0; k < R; k++) h[k] = tanh(h[k]);
+        affine(c, param(p, "y.%d.weight", 4 * l + 2) + e * R * R, NULL, h, R,
+               R);
+        for (int32_t i = 0; i < n; i++) {
+          double t = param(p, "y.%d.bias", 4 * l + 3)[i];
+          for (int k = 0; k < R; k++)
+            t += U[i * E * R + e * R + k] * tanh(c[k]);
+          y[i] += exp(gate[e]) / sum * x0[s * n + i] * t;
+        }
+      }
+      memcpy(x, y, (size_t)n * sizeof *y);
+    }
+}
+
+TS_TEST(crosses_of_other_forms) {
+  lr_check(&(lr_case){.layers = "{ name = \"y\"; kind = \"cross\"; in = "
+                                "\"embeddings\"; form = \"vector\"; }",
+                      .n_out = 12,
+                      .oracle = vector_cross_oracle});
+  lr_check(&(lr_case){.layers = "{ name = \"y\"; kind = \"cross\"; in = "
+                                "\"embeddings\"; form = \"moe\"; layers = 2; "
+                                "rank = 2; experts = 3; }",
+                      .n_out = 12,
+                      .oracle = moe_oracle,
+                      .tolerance = 1e-3});
+}
+
 TS_TEST(cross) {
   static const int32_t full = 0, low = 3;
   lr_case c = {.layers = "{ name = \"y\"; kind = \"cross\"; in = "
@@ -60,8 +122,7 @@ TS_TEST(cross) {
   lr_check(&c);
   c.layers = "{ name = \"y\"; kind = \"cross\"; in = \"fields\"; form = "
              "\"low_rank\"; }";
-  lr_refused(&c, "form = \"low_rank\" needs rank, below the width of its "
-                 "input, (B, 2, 16)");
+  lr_refused(&c, "need rank, below the width of the input, (B, 2, 16)");
 }
 
 /* ---- pairs of fields ----------------------------------------------------- */
@@ -278,9 +339,9 @@ TS_TEST(cin) {
   static const cin_shape shapes[] = {{1, {3}, false, false},
                                      {3, {4, 2, 5}, false, true},
                                      {3, {4, 6, 3}, true, false}};
-  static const char *const keys[] = {
-      "layers = 3", "layers = [4, 2, 5]; activation = \"relu\"",
-      "layers = [4, 6, 3]; split_half = true"};
+  static const char *const keys[] = {"units = 3",
+                                     "units = [4, 2, 5]; activation = \"relu\"",
+                                     "units = [4, 6, 3]; split_half = true"};
   static const int32_t n_out[] = {3, 11, 8};
   char layers[200];
   for (int k = 0; k < 3; k++) {
@@ -293,7 +354,7 @@ TS_TEST(cin) {
                         .arg = &shapes[k]});
   }
   lr_refused(&(lr_case){.layers = "{ name = \"y\"; kind = \"cin\"; in = "
-                                  "\"fields\"; layers = [3, 2]; split_half = "
+                                  "\"fields\"; units = [3, 2]; split_half = "
                                   "true; }",
                         .n_out = 3},
              "split_half needs an even number of maps");

@@ -90,7 +90,7 @@ TS_TEST(gates) {
   static const mask_shape shapes[] = {
       {4, 12, 3, true}, {12, 12, 12, true}, {12, 12, 2, false}};
   static const char *const keys[] = {
-      "in = [\"f0\", \"embeddings\"]; hidden = 3", "in = \"embeddings\"",
+      "in = \"f0\"; gate = \"embeddings\"; hidden = 3", "in = \"embeddings\"",
       "in = \"fields\"; hidden = 2; norm = false"};
   char layers[200];
   lr_case c = {.layers = "{ name = \"y\"; kind = \"gate\"; in = "
@@ -109,8 +109,8 @@ TS_TEST(gates) {
                         .arg = &shapes[k],
                         .tolerance = 1e-3});
   }
-  c.layers = "{ name = \"y\"; kind = \"gate\"; in = [\"f0\", \"f1\"]; }";
-  lr_refused(&c, "form = \"cross\" takes one input");
+  c.layers = "{ name = \"y\"; kind = \"gate\"; in = \"f0\"; gate = \"f1\"; }";
+  lr_refused(&c, "gate is for form = \"mask\"");
 }
 
 /* ---- two_stream ---------------------------------------------------------- */

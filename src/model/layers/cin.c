@@ -10,13 +10,13 @@
 enum { IDENTITY, RELU };
 
 typedef struct ts_cin_options {
-  ts_ints layers;
+  ts_ints units;
   bool split_half;
   int activation;
 } ts_cin_options;
 
 static const ts_key keys[] = {
-    {TS_SCOPE_LAYER, "layers", TS_KEY_INTS, offsetof(ts_cin_options, layers),
+    {TS_SCOPE_LAYER, "units", TS_KEY_INTS, offsetof(ts_cin_options, units),
      "[128, 128]", "maps", 1, 100000, NULL, "maps of each layer"},
     {TS_SCOPE_LAYER, "split_half", TS_KEY_BOOL,
      offsetof(ts_cin_options, split_half), "false", "", 1, 0, NULL,
@@ -48,12 +48,12 @@ static ts_err shape(ts_layer *l) {
   int64_t width = 0;
   d->m = s.fields;
   d->d = s.dim;
-  if (!o->layers.n) return ts_layer_fail(l, "layers is empty: give [128, 128]");
-  TS_DO(ts_mem_many(d->layer, o->layers.n, DENSE));
-  for (int32_t i = 0; i < o->layers.n; i++) {
+  if (!o->units.n) return ts_layer_fail(l, "units is empty: give [128, 128]");
+  TS_DO(ts_mem_many(d->layer, o->units.n, DENSE));
+  for (int32_t i = 0; i < o->units.n; i++) {
     ts_cin_layer *k = &d->layer[i];
-    const bool halves = o->split_half && i + 1 < o->layers.n;
-    k->h = (int32_t)o->layers.item[i];
+    const bool halves = o->split_half && i + 1 < o->units.n;
+    k->h = (int32_t)o->units.item[i];
     if (halves && k->h % 2)
       return ts_layer_fail(l,
                            "split_half needs an even number of maps in all "
@@ -78,7 +78,7 @@ static ts_err create(ts_layer *l, ts_lane *lane) {
   const int64_t rows = (int64_t)l->spec->batch_max * d->d;
   const unsigned relu = o->activation == RELU ? TS_ROWS_RELU : 0;
   int64_t most = 0;
-  for (int32_t i = 0; i < o->layers.n; i++) {
+  for (int32_t i = 0; i < o->units.n; i++) {
     ts_cin_layer *k = &d->layer[i];
     const int32_t nz = k->prev * d->m;
     TS_DO(ts_rows_linear_make(&k->conv, l, i, nz, nz, k->h, d->d,
@@ -94,7 +94,7 @@ static ts_err create(ts_layer *l, ts_lane *lane) {
 static void destroy(ts_layer *l) {
   const ts_cin_options *o = l->options;
   ts_cin *d = l->data;
-  for (int32_t i = 0; d->layer && i < o->layers.n; i++)
+  for (int32_t i = 0; d->layer && i < o->units.n; i++)
     ts_rows_linear_reset(&d->layer[i].conv);
   ts_mem_free(d->layer);
 }
@@ -127,7 +127,7 @@ static ts_err outer(const ts_layer *l, const ts_layer_run *r, int32_t i) {
 static ts_err forward(ts_layer *l, const ts_layer_run *r) {
   const ts_cin_options *o = l->options;
   ts_cin *d = l->data;
-  for (int32_t i = 0; i < o->layers.n; i++) {
+  for (int32_t i = 0; i < o->units.n; i++) {
     ts_cin_layer *k = &d->layer[i];
     TS_DO(outer(l, r, i));
     TS_DO(ts_rows_linear_forward(&k->conv, r, k->x, d->z));
@@ -151,7 +151,7 @@ static ts_err from_output(const ts_layer *l, const ts_layer_run *r, int32_t i) {
       (ts_stride4){.b = (int64_t)d->d * k->h, .r = k->h, .c = 1},
       l->out[0].dx + k->at, (ts_stride4){.b = l->out[0].stride, .c = 1}, NULL,
       (ts_stride4){0}, (ts_sizes){r->batch, 1, d->d, k->sums, 1}, 1,
-      i + 1 < o->layers.n && !o->split_half);
+      i + 1 < o->units.n && !o->split_half);
 }
 
 /* dx^(l-1) = sum over m of dz_hm x^0_m, which is added to DX0 in the first
@@ -179,7 +179,7 @@ static ts_err backward(ts_layer *l, const ts_layer_run *r) {
   float *dx = l->in[0].dx;
   const size_t bytes = (size_t)r->batch * (size_t)l->in[0].value->stride * 4;
   TS_DO(ts_run_zero(l, r, dx, bytes)); /* fields have one always */
-  for (int32_t i = o->layers.n - 1; i >= 0; i--) {
+  for (int32_t i = o->units.n - 1; i >= 0; i--) {
     ts_cin_layer *k = &d->layer[i];
     TS_DO(from_output(l, r, i));
     TS_DO(outer(l, r, i));
@@ -194,7 +194,7 @@ static double products(const ts_layer *l) {
   const ts_cin_options *o = l->options;
   const ts_cin *d = l->data;
   double sum = 0;
-  for (int32_t i = 0; i < o->layers.n; i++) {
+  for (int32_t i = 0; i < o->units.n; i++) {
     const ts_cin_layer *k = &d->layer[i];
     sum += (double)k->prev * d->m * ((d->d - 1.0) * k->h + d->d);
   }
@@ -227,7 +227,7 @@ const ts_layer_ops ts_layer_cin = {
         "\n"
         "  in    fields (B, F, d)\n"
         "  out   (B, sum of the maps that go to the output)\n"
-        "  NAME.l.weight (layers[l], H F), column h F + m as DeepCTR has it,\n"
+        "  NAME.l.weight (units[l], H F), column h F + m as DeepCTR has it,\n"
         "        H the maps that the layer reads, F in the first;\n"
         "        NAME.l.bias: uniform in +-1/sqrt(H F), as PyTorch's Conv1d\n"
         "  The products of a layer, B d H F floats, are kept for one layer\n"

@@ -1,42 +1,49 @@
-/* cross.c - cross layers of DCN v2: full and of low rank. */
+/* cross.c - cross layers of DCN and DCN v2. */
 #include "dense/cross.h"
 
-#include "model/layer_ops.h"
-
-enum { FULL, LOW_RANK };
-
-typedef struct ts_cross_options {
-  int form;
-  int32_t layers, rank;
-} ts_cross_options;
+#include "model/layers/cross_forms.h"
 
 static const ts_key keys[] = {
     {TS_SCOPE_LAYER, "form", TS_KEY_CHOICE, offsetof(ts_cross_options, form),
-     "\"full\"", "", 1, 0, "full|low_rank", "what a layer's weights are"},
+     "\"full\"", "", 1, 0, "full|low_rank|vector|moe",
+     "what a layer's weights are"},
     {TS_SCOPE_LAYER, "layers", TS_KEY_INT32, offsetof(ts_cross_options, layers),
      "3", "", 1, 1000, NULL, "how many"},
     {TS_SCOPE_LAYER, "rank", TS_KEY_INT32, offsetof(ts_cross_options, rank),
-     "0", "", 0, 1000000, NULL, "of low_rank's weights"},
+     "0", "", 0, 1000000, NULL, "of low_rank's and moe's weights"},
+    {TS_SCOPE_LAYER, "experts", TS_KEY_INT32,
+     offsetof(ts_cross_options, experts), "4", "", 1, 10000, NULL, "of moe"},
 };
 
 typedef struct ts_cross_layers {
   ts_cross *cross;
-  float *sink; /* the gradient of an input that wants none */
+  ts_cross_forms *forms; /* NULL: dense/cross.h does it */
+  float *sink;           /* the gradient of an input that wants none */
 } ts_cross_layers;
+
+static bool is_form(const ts_cross_options *o) {
+  return o->form == TS_CROSS_VECTOR || o->form == TS_CROSS_MOE;
+}
 
 static ts_err shape(ts_layer *l) {
   const ts_cross_options *o = l->options;
   const ts_value *x = l->in[0].value;
   char text[TS_SHAPE_BYTES];
-  if (o->form == LOW_RANK && !o->rank)
+  const bool ranked = o->form == TS_CROSS_LOW_RANK || o->form == TS_CROSS_MOE;
+  if (ranked && !o->rank)
     return ts_layer_fail(l,
-                         "form = \"low_rank\" needs rank, below the width of "
-                         "its input, %s",
+                         "form = \"low_rank\" and \"moe\" need rank, below the "
+                         "width of the input, %s",
                          ts_layer_shape_text(text, x->shape));
-  if (o->form == FULL && o->rank)
-    return ts_layer_fail(l, "rank is for form = \"low_rank\"");
+  if (!ranked && o->rank)
+    return ts_layer_fail(l, "rank is for form = \"low_rank\" and \"moe\"");
+  if (ranked && (int64_t)o->rank * o->experts > TS_WIDTH_MAX)
+    return ts_layer_fail(l,
+                         "%d experts of rank %d: a sample has %d numbers at "
+                         "most",
+                         o->experts, o->rank, TS_WIDTH_MAX);
   TS_DO(ts_layer_gives(l, NULL, ts_vector_of(ts_shape_width(x->shape))));
-  l->out[0].stride = x->stride;
+  if (!is_form(o)) l->out[0].stride = x->stride;
   return TS_OK;
 }
 
@@ -59,6 +66,7 @@ static ts_err create(ts_layer *l, ts_lane *lane) {
                            .floats = true,
                            .batch_max = l->spec->batch_max,
                            .engine = l->spec->engine};
+  if (is_form(o)) return ts_cross_forms_create(&d->forms, l, lane);
   TS_DO(ts_cross_create(&d->cross, &s, l->params, l->spec->kernels,
                         (uint64_t)l->spec->config->run.seed, lane));
   for (int32_t i = from; i < l->params->n; i++)
@@ -70,11 +78,13 @@ static ts_err create(ts_layer *l, ts_lane *lane) {
 static void destroy(ts_layer *l) {
   ts_cross_layers *d = l->data;
   ts_cross_destroy(d->cross);
+  ts_cross_forms_destroy(d->forms);
 }
 
 static ts_err forward(ts_layer *l, const ts_layer_run *r) {
   ts_cross_layers *d = l->data;
   const void *y;
+  if (d->forms) return ts_cross_forms_forward(d->forms, l, r);
   TS_DO(ts_cross_forward(d->cross, &y, l->in[0].value->x, r->batch, r->hooks,
                          r->lane));
   l->out[0].x = (float *)y;
@@ -83,6 +93,7 @@ static ts_err forward(ts_layer *l, const ts_layer_run *r) {
 
 static ts_err backward(ts_layer *l, const ts_layer_run *r) {
   ts_cross_layers *d = l->data;
+  if (d->forms) return ts_cross_forms_backward(d->forms, l, r);
   float *dx = d->sink ? d->sink : l->in[0].dx;
   return ts_cross_backward(d->cross, dx, l->out[0].dx, r->batch, r->hooks,
                            r->lane);
@@ -91,7 +102,8 @@ static ts_err backward(ts_layer *l, const ts_layer_run *r) {
 /* By element. */
 static double products(const ts_layer *l) {
   const ts_cross_options *o = l->options;
-  return (double)o->layers * ts_shape_width(l->out[0].shape);
+  const double inner = o->form == TS_CROSS_MOE ? o->experts * o->rank : 0;
+  return o->layers * (ts_shape_width(l->out[0].shape) + inner);
 }
 
 const ts_layer_ops ts_layer_cross = {
@@ -111,8 +123,12 @@ const ts_layer_ops ts_layer_cross = {
     .backward = backward,
     .products = products,
     .page =
-        "x_(l+1) = x_0 * (W_l x_l + b_l) + x_l, * by element, x_0 the input;\n"
-        "low_rank: W_l V_l in W_l's place\n"
+        "full: x_(l+1) = x_0 * (W_l x_l + b_l) + x_l, * by element, x_0 the\n"
+        "input; low_rank: W_l V_l in W_l's place.\n"
+        "vector: x_(l+1) = x_0 (w_l . x_l) + b_l + x_l: DCN's, as FuxiCTR.\n"
+        "moe: x_(l+1) = sum over experts e of p_e x_0 * (U_le tanh(C_le\n"
+        "tanh(V_le x_l)) + b_l) + x_l, p = softmax(G_l x_l): DCN v2's, as\n"
+        "DeepCTR-Torch's CrossNetMix, but that each layer has its own G.\n"
         "\n"
         "  in    vectors, side by side: (B, n)\n"
         "  out   (B, n)\n"
@@ -121,6 +137,14 @@ const ts_layer_ops ts_layer_cross = {
         "        NAME.bias.l: names and values as in TorchRec's CrossNet and\n"
         "        LowRankCrossNet, weights normal with variance 2 / (rows +\n"
         "        columns), biases 0; with `parameters` that is NAME\n"
-        "  R. Wang et al., \"DCN V2: Improved Deep & Cross Network and\n"
+        "  vector: NAME.l.weight (1, n), NAME.l.bias (n) 0\n"
+        "  moe: NAME.i.weight, V_l (experts rank, n) at i = 4 l, G_l "
+        "(experts,\n"
+        "        n) at 4 l + 1, C_l (experts rank, rank) at 4 l + 2, U_l (n,\n"
+        "        experts rank) at 4 l + 3 with NAME.i.bias, b_l; expert by\n"
+        "        expert: these and vector's are uniform in +-1/sqrt(columns)\n"
+        "  R. Wang et al., \"Deep & Cross Network for Ad Click Predictions\",\n"
+        "  ADKDD 2017; R. Wang et al., \"DCN V2: Improved Deep & Cross Network "
+        "and\n"
         "  Practical Lessons for Web-scale Learning to Rank Systems\", WWW\n"
         "  2021\n"};

@@ -43,7 +43,8 @@ typedef struct ts_attention {
   ts_attention_layer *layer;
   int32_t f, a; /* F, A = heads dim */
   float scale;
-  float *x; /* the input without gaps; NULL: it has none */
+  ts_packed x;
+  const float *first; /* what the first layer reads */
   float *p, *dp, *dqkv, *dx;
 } ts_attention;
 
@@ -84,18 +85,15 @@ static ts_err create_layer(ts_layer *l, int32_t i, ts_lane *lane) {
 static ts_err create(ts_layer *l, ts_lane *lane) {
   const ts_attention_options *o = l->options;
   ts_attention *d = l->data;
-  const ts_value *x = l->in[0].value;
-  const int32_t dim = x->shape.dim, wide = dim > d->a ? dim : d->a;
   const int64_t pairs = (int64_t)o->heads * d->f * d->f;
   TS_DO(ts_mem_many(d->layer, o->layers, DENSE));
   for (int32_t i = 0; i < o->layers; i++) TS_DO(create_layer(l, i, lane));
-  if (x->stride != ts_shape_width(x->shape))
-    TS_DO(take(l, &d->x, (int64_t)d->f * dim));
+  TS_DO(ts_packed_take(&d->x, l, 0));
   TS_DO(take(l, &d->p, pairs));
   if (!l->spec->training) return TS_OK;
   TS_DO(take(l, &d->dp, pairs));
   TS_DO(take(l, &d->dqkv, 4ll * d->f * d->a));
-  return take(l, &d->dx, (int64_t)d->f * wide);
+  return o->layers > 1 ? take(l, &d->dx, (int64_t)d->f * d->a) : TS_OK;
 }
 
 static void destroy(ts_layer *l) {
@@ -164,10 +162,8 @@ static float *output_of(const ts_layer *l, const ts_attention_layer *k) {
   return k->y ? k->y : l->out[0].x;
 }
 
-static const float *input_of(const ts_layer *l, int32_t i) {
-  const ts_attention *d = l->data;
-  if (i) return d->layer[i - 1].y;
-  return d->x ? d->x : l->in[0].value->x;
+static const float *input_of(const ts_attention *d, int32_t i) {
+  return i ? d->layer[i - 1].y : d->first;
 }
 
 static ts_err layer_forward(ts_layer *l, const ts_layer_run *r, int32_t i) {
@@ -176,7 +172,7 @@ static ts_err layer_forward(ts_layer *l, const ts_layer_run *r, int32_t i) {
   ts_attention_layer *k = &d->layer[i];
   const int64_t row = (int64_t)k->parts * d->a;
   const ts_stride4 qs = rows_of(l, row), ys = rows_of(l, d->a);
-  const float *x = input_of(l, i), *v = k->qkv + 2ll * d->a;
+  const float *x = input_of(d, i), *v = k->qkv + 2ll * d->a;
   float *y = output_of(l, k);
   TS_DO(ts_rows_linear_forward(&k->in, r, k->qkv, x));
   TS_DO(product(l, r, k->s, pairs_of(l), k->qkv, qs, k->qkv + d->a, qs, d->f,
@@ -193,10 +189,8 @@ static ts_err layer_forward(ts_layer *l, const ts_layer_run *r, int32_t i) {
 
 static ts_err forward(ts_layer *l, const ts_layer_run *r) {
   const ts_attention_options *o = l->options;
-  const ts_attention *d = l->data;
-  const ts_value *x = l->in[0].value;
-  const int32_t n = ts_shape_width(x->shape);
-  if (d->x) TS_DO(ts_run_copy(l, r, d->x, n, x->x, x->stride, n, false));
+  ts_attention *d = l->data;
+  TS_DO(ts_packed_x(&d->x, l, r, 0, &d->first));
   for (int32_t i = 0; i < o->layers; i++) TS_DO(layer_forward(l, r, i));
   return TS_OK;
 }
@@ -226,7 +220,7 @@ static ts_err layer_backward(ts_layer *l, const ts_layer_run *r, int32_t i,
   if (k->parts == 4)
     TS_DO(copy_rows(l, r, dv + d->a, row, dy, d->a, d->a, false));
   TS_DO(
-      ts_rows_linear_backward(&k->in, r, dx, d->dqkv, input_of(l, i), k->qkv));
+      ts_rows_linear_backward(&k->in, r, dx, d->dqkv, input_of(d, i), k->qkv));
   if (!dx || !o->residual || k->parts == 4) return TS_OK;
   return copy_rows(l, r, dx, d->a, dy, d->a, d->a, true);
 }
@@ -234,23 +228,15 @@ static ts_err layer_backward(ts_layer *l, const ts_layer_run *r, int32_t i,
 static ts_err backward(ts_layer *l, const ts_layer_run *r) {
   const ts_attention_options *o = l->options;
   const ts_attention *d = l->data;
-  const ts_input *in = &l->in[0];
-  const int32_t n = ts_shape_width(in->value->shape);
-  float *dx = !in->dx ? NULL : d->x ? d->dx : in->dx, *dy = l->out[0].dx;
+  float *dy = l->out[0].dx;
   for (int32_t i = o->layers - 1; i > 0; i--) {
     /* From one array into the other. */
     float *to = dy == d->dx ? l->out[0].dx : d->dx;
     TS_DO(layer_backward(l, r, i, to, dy));
     dy = to;
   }
-  if (dx == dy) { /* an even number of layers: the other one may be narrower */
-    TS_DO(ts_run_copy(l, r, l->out[0].dx, d->f * d->a, dy, d->f * d->a,
-                      d->f * d->a, false));
-    dy = l->out[0].dx;
-  }
-  TS_DO(layer_backward(l, r, 0, dx, dy));
-  if (!dx || dx == in->dx) return TS_OK;
-  return ts_run_copy(l, r, in->dx, in->value->stride, dx, n, n, false);
+  TS_DO(layer_backward(l, r, 0, ts_packed_dx(&d->x, l, 0), dy));
+  return ts_packed_give(&d->x, l, r, 0);
 }
 
 /* Besides one for each weight, which F fields share. */

@@ -31,33 +31,33 @@ static ts_err shape(ts_layer *l) {
     return ts_layer_fail(l, "form = \"mask\" needs units");
   if (!masks(l) && (o->units || o->hidden))
     return ts_layer_fail(l, "units and hidden are for form = \"mask\"");
-  if (!masks(l) && l->n_in[TS_ROLE_IN] > 1)
-    return ts_layer_fail(l, "form = \"cross\" takes one input; kind concat "
-                            "puts several side by side");
+  if (!masks(l) && l->n_in[TS_ROLE_GATE])
+    return ts_layer_fail(l, "gate is for form = \"mask\"");
+  if (l->n_in[TS_ROLE_GATE] > 1)
+    return ts_layer_fail(l, "gate is one value; kind concat puts several side "
+                            "by side");
   return ts_layer_gives(l, NULL,
                         ts_vector_of(masks(l) ? o->units : ts_shape_width(s)));
 }
 
-ts_err ts_gate_times(const ts_layer *l, const ts_layer_run *r, ts_gate_rows y,
-                     ts_gate_rows a, ts_gate_rows x, int32_t n, bool add) {
-  return ts_run_times(l, r, y.x, (ts_stride4){.b = y.stride, .c = 1}, a.x,
-                      (ts_stride4){.b = a.stride, .c = 1}, x.x,
-                      (ts_stride4){.b = x.stride, .c = 1},
-                      (ts_sizes){r->batch, 1, 1, n, 1}, 1, add);
-}
-
 /* ---- gated cross layers -------------------------------------------------- */
 
-static ts_gate_rows input_rows(const ts_layer *l) {
-  return (ts_gate_rows){l->in[0].value->x, l->in[0].value->stride};
+/* Y = a x, added where ADD. */
+static ts_err times(const ts_layer *l, const ts_layer_run *r, ts_rows y,
+                    ts_rows a, ts_rows x, int32_t n, bool add) {
+  return ts_run_rows(l, r, TS_MAP_MULTIPLY, y, 1, a, x, n, add);
 }
 
-static ts_gate_rows rows(const ts_layer *l, float *x) {
-  return (ts_gate_rows){x, l->out[0].stride};
+static ts_rows input_rows(const ts_layer *l) {
+  return (ts_rows){l->in[0].value->x, l->in[0].value->stride};
+}
+
+static ts_rows rows(const ts_layer *l, float *x) {
+  return (ts_rows){x, l->out[0].stride};
 }
 
 /* What layer I reads. */
-static ts_gate_rows below(const ts_layer *l, int32_t i) {
+static ts_rows below(const ts_layer *l, int32_t i) {
   const ts_gate *d = l->data;
   return i ? rows(l, d->layer[i - 1].y) : input_rows(l);
 }
@@ -118,14 +118,14 @@ static ts_err forward(ts_layer *l, const ts_layer_run *r) {
   if (masks(l)) return ts_gate_mask_forward(l, r);
   for (int32_t i = 0; i < o->layers; i++) {
     ts_gate_layer *k = &d->layer[i];
-    const ts_gate_rows x = below(l, i), q = rows(l, d->q);
-    const ts_gate_rows y = rows(l, k->y ? k->y : l->out[0].x);
-    TS_DO(ts_rows_linear_forward(&k->cross, r, k->t, x.x));
-    TS_DO(ts_rows_linear_forward(&k->gate, r, k->s, x.x));
+    const ts_rows x = below(l, i), q = rows(l, d->q);
+    const ts_rows y = rows(l, k->y ? k->y : l->out[0].x);
+    TS_DO(ts_rows_linear_forward(&k->cross, r, k->t, x.p));
+    TS_DO(ts_rows_linear_forward(&k->gate, r, k->s, x.p));
     TS_DO(sigmoid(l, r, k, TS_FORWARD));
-    TS_DO(ts_gate_times(l, r, q, rows(l, k->t), rows(l, k->g), n, false));
-    TS_DO(ts_gate_times(l, r, y, q, input_rows(l), n, false));
-    TS_DO(ts_run_copy(l, r, y.x, y.stride, x.x, x.stride, n, true));
+    TS_DO(times(l, r, q, rows(l, k->t), rows(l, k->g), n, false));
+    TS_DO(times(l, r, y, q, input_rows(l), n, false));
+    TS_DO(ts_run_copy(l, r, y.p, y.stride, x.p, x.stride, n, true));
   }
   return TS_OK;
 }
@@ -137,19 +137,19 @@ static ts_err layer_backward(ts_layer *l, const ts_layer_run *r, int32_t i) {
   ts_gate *d = l->data;
   ts_gate_layer *k = &d->layer[i];
   const int32_t n = ts_shape_width(l->out[0].shape);
-  const ts_gate_rows x = below(l, i), q = rows(l, d->q), ds = rows(l, d->ds);
-  const ts_gate_rows dy = rows(l, l->out[0].dx), t = rows(l, k->t);
-  const ts_gate_rows g = rows(l, k->g), dx = {d->dx, x.stride};
-  TS_DO(ts_gate_times(l, r, q, t, g, n, false));
-  TS_DO(ts_gate_times(l, r, rows(l, d->dx0), dy, q, n, i + 1 < o->layers));
-  TS_DO(ts_gate_times(l, r, q, dy, input_rows(l), n, false));
-  TS_DO(ts_gate_times(l, r, ds, q, t, n, false));
-  TS_DO(ts_gate_times(l, r, q, q, g, n, false));
+  const ts_rows x = below(l, i), q = rows(l, d->q), ds = rows(l, d->ds);
+  const ts_rows dy = rows(l, l->out[0].dx), t = rows(l, k->t);
+  const ts_rows g = rows(l, k->g), dx = {d->dx, x.stride};
+  TS_DO(times(l, r, q, t, g, n, false));
+  TS_DO(times(l, r, rows(l, d->dx0), dy, q, n, i + 1 < o->layers));
+  TS_DO(times(l, r, q, dy, input_rows(l), n, false));
+  TS_DO(times(l, r, ds, q, t, n, false));
+  TS_DO(times(l, r, q, q, g, n, false));
   TS_DO(sigmoid(l, r, k, TS_BACKWARD));
-  TS_DO(ts_rows_linear_backward(&k->gate, r, dx.x, ds.x, x.x, k->s));
-  TS_DO(ts_run_copy(l, r, dy.x, dy.stride, dx.x, dx.stride, n, true));
-  TS_DO(ts_rows_linear_backward(&k->cross, r, dx.x, q.x, x.x, k->t));
-  return ts_run_copy(l, r, dy.x, dy.stride, dx.x, dx.stride, n, true);
+  TS_DO(ts_rows_linear_backward(&k->gate, r, dx.p, ds.p, x.p, k->s));
+  TS_DO(ts_run_copy(l, r, dy.p, dy.stride, dx.p, dx.stride, n, true));
+  TS_DO(ts_rows_linear_backward(&k->cross, r, dx.p, q.p, x.p, k->t));
+  return ts_run_copy(l, r, dy.p, dy.stride, dx.p, dx.stride, n, true);
 }
 
 static ts_err backward(ts_layer *l, const ts_layer_run *r) {
@@ -180,7 +180,8 @@ const ts_layer_ops ts_layer_gate = {
     .options_bytes = sizeof(ts_gate_options),
     .data_bytes = sizeof(ts_gate),
     .least = 1,
-    .most = 2,
+    .most = 1,
+    .may = {[TS_ROLE_GATE] = true},
     .keeps_in = true,
     .keeps_out = true,
     .shape = shape,
@@ -196,9 +197,9 @@ const ts_layer_ops ts_layer_gate = {
         "mask: y = relu(layer_norm(W (x * m))), m = W_1 relu(W_0 e + b_0) +\n"
         "b_1: MaskNet's mask block, as FuxiCTR's MaskBlock\n"
         "\n"
-        "  in    (B, n); mask: x, or x and e, the embeddings, (B, m), which x\n"
-        "        is where there is one input; kind concat puts several side\n"
-        "        by side\n"
+        "  in    vectors x, side by side: (B, n)\n"
+        "  gate  of mask: e, (B, m), the embeddings in the paper; x where\n"
+        "        the key is left out\n"
         "  out   (B, n); mask: (B, units)\n"
         "  cross: NAME.i.weight (n, n), NAME.i.bias (n) of C_l at i = 2 l,\n"
         "        NAME.i.weight of G_l at 2 l + 1\n"

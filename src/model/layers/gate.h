@@ -27,18 +27,8 @@ typedef struct ts_gate {
   ts_rows_linear mask[3];
   ts_param *norm[2];        /* gain, bias; NULL: no norm */
   float *h, *m, *v, *t;     /* hidden, mask, x m, W v */
-  float *dh, *dm, *dv, *de; /* de: of e, where x and e are one value */
+  float *dh, *dm, *dv, *de; /* de: where e is x */
 } ts_gate;
-
-/* Rows of floats. */
-typedef struct ts_gate_rows {
-  float *x;
-  int64_t stride;
-} ts_gate_rows;
-
-/* Y = A X, N floats of each row, added where ADD.  Enqueues. */
-ts_err ts_gate_times(const ts_layer *, const ts_layer_run *, ts_gate_rows y,
-                     ts_gate_rows a, ts_gate_rows x, int32_t n, bool add);
 
 /* The mask block's part of the ops. */
 ts_err ts_gate_mask_create(ts_layer *, ts_lane *);

@@ -1,9 +1,16 @@
 /* gate_mask.c - MaskNet's mask block. */
 #include "model/layers/gate.h"
 
-/* e: the last input. */
+/* e. */
 static const ts_input *embeddings(const ts_layer *l) {
-  return &l->in[l->n_in[TS_ROLE_IN] - 1];
+  const ts_input *gate = ts_layer_in(l, TS_ROLE_GATE, 0);
+  return gate ? gate : &l->in[0];
+}
+
+/* Y = a x. */
+static ts_err times(const ts_layer *l, const ts_layer_run *r, ts_rows y,
+                    ts_rows a, ts_rows x, int32_t n) {
+  return ts_run_rows(l, r, TS_MAP_MULTIPLY, y, 1, a, x, n, false);
 }
 
 static int32_t hidden(const ts_layer *l) {
@@ -42,7 +49,7 @@ ts_err ts_gate_mask_create(ts_layer *l, ts_lane *lane) {
   TS_DO(ts_layer_take(l, &d->dh, b * h, 4));
   TS_DO(ts_layer_take(l, &d->dm, b * n, 4));
   TS_DO(ts_layer_take(l, &d->dv, b * n, 4));
-  if (l->n_in[TS_ROLE_IN] > 1) return TS_OK;
+  if (l->n_in[TS_ROLE_GATE]) return TS_OK;
   return ts_layer_take(l, &d->de, b * l->in[0].value->stride, 4);
 }
 
@@ -90,8 +97,8 @@ ts_err ts_gate_mask_forward(ts_layer *l, const ts_layer_run *r) {
   const int32_t n = ts_shape_width(x->shape);
   TS_DO(ts_rows_linear_forward(&d->mask[0], r, d->h, embeddings(l)->value->x));
   TS_DO(ts_rows_linear_forward(&d->mask[1], r, d->m, d->h));
-  TS_DO(ts_gate_times(l, r, (ts_gate_rows){d->v, n}, (ts_gate_rows){d->m, n},
-                      (ts_gate_rows){x->x, x->stride}, n, false));
+  TS_DO(times(l, r, (ts_rows){d->v, n}, (ts_rows){d->m, n},
+              (ts_rows){x->x, x->stride}, n));
   TS_DO(ts_rows_linear_forward(&d->mask[2], r, d->t, d->v));
   TS_DO(begin(l, r, TS_FORWARD));
   TS_DO(finish(l, r, TS_FORWARD));
@@ -103,17 +110,15 @@ ts_err ts_gate_mask_backward(ts_layer *l, const ts_layer_run *r) {
   const ts_input *in = &l->in[0], *e = embeddings(l);
   const ts_value *x = in->value;
   const int32_t n = ts_shape_width(x->shape);
-  const ts_gate_rows dv = {d->dv, n};
+  const ts_rows dv = {d->dv, n};
   TS_DO(begin(l, r, TS_BACKWARD));
   TS_DO(finish(l, r, TS_BACKWARD));
   TS_DO(end(l, r, TS_BACKWARD));
   TS_DO(
-      ts_rows_linear_backward(&d->mask[2], r, dv.x, l->out[0].dx, d->v, d->t));
-  TS_DO(ts_gate_times(l, r, (ts_gate_rows){d->dm, n}, dv,
-                      (ts_gate_rows){x->x, x->stride}, n, false));
+      ts_rows_linear_backward(&d->mask[2], r, dv.p, l->out[0].dx, d->v, d->t));
+  TS_DO(times(l, r, (ts_rows){d->dm, n}, dv, (ts_rows){x->x, x->stride}, n));
   if (in->dx)
-    TS_DO(ts_gate_times(l, r, (ts_gate_rows){in->dx, x->stride}, dv,
-                        (ts_gate_rows){d->m, n}, n, false));
+    TS_DO(times(l, r, (ts_rows){in->dx, x->stride}, dv, (ts_rows){d->m, n}, n));
   TS_DO(ts_rows_linear_backward(&d->mask[1], r, d->dh, d->dm, d->h, d->m));
   float *de = d->de && in->dx ? d->de : e->dx;
   TS_DO(ts_rows_linear_backward(&d->mask[0], r, de, d->dh, e->value->x, d->h));
