@@ -20,8 +20,7 @@ static const ts_key keys[] = {
      "[128, 128]", "maps", 1, 100000, NULL, "maps of each layer"},
     {TS_SCOPE_LAYER, "split_half", TS_KEY_BOOL,
      offsetof(ts_cin_options, split_half), "false", "", 1, 0, NULL,
-     "half of a layer's maps go to the output, the other half to the next "
-     "layer; else all go to both"},
+     "half of a layer's maps go to the output, half to the next layer"},
     {TS_SCOPE_LAYER, "activation", TS_KEY_CHOICE,
      offsetof(ts_cin_options, activation), "\"identity\"", "", 1, 0,
      "identity|relu", "of the maps"},

@@ -30,8 +30,7 @@ static const ts_key keys[] = {
      "0", "", 0, 10000, NULL, "further experts of each gate, as PLE has them"},
     {TS_SCOPE_LAYER, "mix_shared", TS_KEY_BOOL,
      offsetof(ts_experts_options, mix_shared), "false", "", 1, 0, NULL,
-     "gives NAME@shared, too, a mixture of all experts for the next layer of "
-     "a PLE"},
+     "NAME@shared, too, of all experts, for the next layer of a PLE"},
 };
 
 typedef struct ts_gate {
