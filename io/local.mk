@@ -86,10 +86,10 @@ tessera_sources += \
   io/loader.c \
   io/metrics_log.c \
   io/metrics_log.h \
-  io/npy.c \
   io/order.c \
   io/outputs_check.c \
   io/negatives.c \
+  io/npy.c \
   io/order.h \
   io/permuted.c \
   io/permuted.h \

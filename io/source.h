@@ -31,7 +31,7 @@ typedef struct ts_source_info {
   int64_t n_samples;
   int32_t n_dense; /* columns, as the deck counts them */
   int32_t n_tasks, n_features;
-  int32_t n_columns; /* features, but for those that are in several tables */
+  int32_t n_columns;  /* features, but for those that are in several tables */
   bool has_weights;   /* some batches have sample weights (or may skip) */
   int64_t bytes;      /* of its files; 0: not known */
   const char *packed; /* a file that is read in order only; NULL: none */

@@ -35,6 +35,8 @@ tessera_sources += \
   src/model/layers/cin.c \
   src/model/layers/concat.c \
   src/model/layers/cross.c \
+  src/model/layers/cross_forms.c \
+  src/model/layers/cross_forms.h \
   src/model/layers/dot.c \
   src/model/layers/dropout.c \
   src/model/layers/experts.c \

@@ -4,7 +4,8 @@
 # seconds: 300
 . "$srcdir/tests/support/common.sh"
 not_sanitized
-sed -i 's/^model = .*//' "$work/small.deck"
+sed -i 's/^model = .*//; s/dim = 16; //' "$work/small.deck"
+echo 'table_defaults = { dim = 16; };' >> "$work/small.deck"
 # model TEXT: what the deck's model is from here on.
 model() { sed '/^model = /,$d' "$work/small.deck" > "$work/rest"; { sed '/^$/d' "$work/rest"; printf 'model = {\n%s\n};\noptimizer = { kind = "adam"; lr = 1e-2; };\nsharding = { topology = "default"; };\n' "$1"; } | awk '/^(optimizer|sharding) = / { if (seen[$1]++) next } 1' > "$work/small.deck"; }
 top='parameters = "over_arch.model.0._mlp.{i}._linear"; parameter_group = "over_arch";'
@@ -72,11 +73,21 @@ for kind in $("$TESSERA" help model | sed -n '/^Kinds/,$p' | awk 'NR > 1 && $1 !
   "$TESSERA" help layer "$kind" > "$work/page" || exit 1
   check "page of $kind" sh -c "grep -q '  in  ' '$work/page' && grep -q '  out  ' '$work/page'"
 done
-# Graphs that come with the program, changed.
+# Graphs that come with the program: trained, stopped, gone on with on other
+# ranks, and their predictions.
+model 'kind = "nfm"; dense_features = 3;'
+n=0
 for kind in $("$TESSERA" help model | sed -n '/model.LAYER.KEY/,/^$/p' | sed 1d); do
-  grep -q "fields:wide" "$srcdir/input/models/$kind.deck" && continue
-  model "kind = \"$kind\"; dense_features = 3;"
-  train 2 "zoo-$kind" --set run.steps=5 || exit 1
-  check "$kind" test -n "$(newest "zoo-$kind")"
+  case $kind in
+  lr) set -- --set table_defaults.group=wide --set table_defaults.dim=1 ;;
+  *) set -- --set table_defaults.wide=$(grep -q fields:wide "$srcdir/input/models/$kind.deck" && echo true || echo false) ;;
+  esac
+  set -- --set model.kind=$kind "$@"
+  train 2 zoo-$kind "$@" --set run.steps=4 && train 3 zoo-$kind "$@" --set run.steps=8 || exit 1
+  check "$kind goes on" grep -q '"step":8' "$work/zoo-$kind/metrics.jsonl"
+  "$TESSERA" predict "$work/small.deck" "$@" --quiet --set run.output="$work/zoo-$kind" --out "$work/p.csv" || exit 1
+  check "$kind predicts" sh -c "awk -F, 'NR > 1 && !(\$1 >= 0 && \$1 <= 1) { exit 1 } END { exit NR != 301 }' '$work/p.csv'"
+  n=$((n + 1))
 done
+check "all of them" test $n = "$(ls "$srcdir/input/models" | wc -l)"
 passed

@@ -1,5 +1,6 @@
 /* gate.h - what the two forms of kind gate share; gate.c and gate_mask.c
- * alone. */
+ * alone.
+ * Functions are Local unless they say Collective or Enqueues. */
 #pragma once
 
 #include "model/layer_ops.h"
