@@ -47,17 +47,11 @@ static ts_box *box_of(const ts_drawing *d, const ts_graph *g,
   return NULL;
 }
 
-static int32_t n_inputs(const ts_layer *l) {
-  int32_t n = 0;
-  for (int k = 0; k < TS_ROLE_COUNT; k++) n += l->n_in[k];
-  return n;
-}
-
 /* Calls FN with each box that L reads. */
 typedef void (*ts_box_fn)(ts_drawing *, ts_box *from, ts_box *to);
 static void each_input(ts_drawing *d, const ts_graph *g, const ts_layer *l,
                        ts_box *to, ts_box_fn fn) {
-  for (int32_t k = 0; k < n_inputs(l); k++) {
+  for (int32_t k = 0; k < ts_layer_n_in(l); k++) {
     const ts_value *v = l->in[k].value;
     const ts_layer *from = layer_of(g, v);
     if (from && is_added(from))

@@ -68,9 +68,7 @@ static ts_err forward(ts_graph *g, int32_t from, int32_t to,
 
 /* Gradients of values that others read, too, are added to theirs. */
 static ts_err add_up(const ts_layer *l, const ts_layer_run *run) {
-  int32_t n = 0;
-  for (int k = 0; k < TS_ROLE_COUNT; k++) n += l->n_in[k];
-  for (int32_t k = 0; k < n; k++) {
+  for (int32_t k = 0; k < ts_layer_n_in(l); k++) {
     const ts_value *v = l->in[k].value;
     if (!l->in[k].dx || l->in[k].dx == v->dx) continue;
     TS_DO(ts_run_copy(l, run, v->dx, v->stride, l->in[k].dx, v->stride,

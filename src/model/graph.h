@@ -2,6 +2,7 @@
  *
  *   graph_names.c   what `in` and the outputs stand for
  *   graph_plan.c    layers in running order, shapes, checks; creates nothing
+ *   graph_outputs.c the logits, what nobody reads, the order
  *   graph_memory.c  which values lie where, by lifetime
  *   graph.c         the model: create, forward, backward
  *   graph_print.c   the table of train --check
@@ -39,6 +40,8 @@ typedef struct ts_graph {
  * of it back. */
 ts_err ts_graph_plan(ts_graph *, const ts_model_spec *);
 void ts_graph_reset(ts_graph *);
+/* The logits; layers in running order; DECK errors for what nobody reads. */
+ts_err ts_graph_outputs(ts_graph *);
 /* slab_floats, and with a device the slab and the places of values and their
  * gradients in it. */
 ts_err ts_graph_place(ts_graph *);

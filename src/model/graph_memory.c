@@ -36,12 +36,6 @@ static ts_err add(ts_lives *all, float **to, int64_t floats, int32_t first,
   return TS_OK;
 }
 
-static int32_t n_inputs(const ts_layer *l) {
-  int32_t n = 0;
-  for (int k = 0; k < TS_ROLE_COUNT; k++) n += l->n_in[k];
-  return n;
-}
-
 /* ---- lives --------------------------------------------------------------- */
 
 /* Who reads V, from the last one on. */
@@ -54,7 +48,7 @@ static ts_readers readers_of(const ts_graph *g, const ts_value *v) {
   ts_readers r = {-1, -1};
   for (int32_t i = 0; i < g->n; i++) {
     const ts_layer *l = g->layers[i];
-    for (int32_t k = 0; k < n_inputs(l); k++) {
+    for (int32_t k = 0; k < ts_layer_n_in(l); k++) {
       if (l->in[k].value != v) continue;
       r.last = i;
       if (l->ops->keeps_in && r.kept_for < 0) r.kept_for = i;
@@ -86,11 +80,12 @@ static ts_err lives_of_output(ts_graph *g, ts_lives *all, int32_t i,
  * long as their own backward pass and the sum take. */
 static ts_err lives_of_inputs(ts_graph *g, ts_lives *all, int32_t i) {
   ts_layer *l = g->layers[i];
-  for (int32_t k = 0; k < n_inputs(l); k++) {
+  for (int32_t k = 0; k < ts_layer_n_in(l); k++) {
     ts_input *in = &l->in[k];
     const ts_value *v = in->value;
     bool again = false; /* the layer reads it twice */
-    for (int32_t j = k + 1; j < n_inputs(l); j++) again |= l->in[j].value == v;
+    for (int32_t j = k + 1; j < ts_layer_n_in(l); j++)
+      again |= l->in[j].value == v;
     if (!g->spec.training || v->is_input || v->emb) continue;
     if (readers_of(g, v).last == i && !again) continue;
     TS_DO(add(all, &in->dx, (int64_t)g->spec.batch_max * v->stride,
@@ -143,7 +138,7 @@ static void point(ts_graph *g, const ts_lives *all) {
   for (int32_t k = 0; k < all->n; k++)
     *all->item[k].to = g->slab + all->item[k].at;
   for (int32_t i = 0; i < g->n; i++)
-    for (int32_t k = 0; k < n_inputs(g->layers[i]); k++)
+    for (int32_t k = 0; k < ts_layer_n_in(g->layers[i]); k++)
       if (!g->layers[i]->in[k].dx)
         g->layers[i]->in[k].dx = g->layers[i]->in[k].value->dx;
 }

@@ -9,18 +9,13 @@
 
 /* ---- layers -------------------------------------------------------------- */
 
-static int32_t n_inputs(const ts_layer *l) {
-  int32_t n = 0;
-  for (int k = 0; k < TS_ROLE_COUNT; k++) n += l->n_in[k];
-  return n;
-}
-
 static void layer_free(ts_layer *l) {
   if (!l) return;
   if (l->ops->destroy && l->data) l->ops->destroy(l);
   ts_arrays_reset(&l->arrays);
   for (int32_t k = 0; k < l->n_out; k++) ts_mem_free(l->out[k].name);
-  for (int32_t k = 0; l->in && k < n_inputs(l); k++) ts_mem_free(l->in[k].adds);
+  for (int32_t k = 0; l->in && k < ts_layer_n_in(l); k++)
+    ts_mem_free(l->in[k].adds);
   ts_mem_free_all(l->in, l->out, l->data, l);
 }
 
@@ -61,7 +56,7 @@ done:
 }
 
 static ts_err take_input(ts_layer *l, ts_role role, ts_value *v) {
-  const int32_t n = n_inputs(l);
+  const int32_t n = ts_layer_n_in(l);
   TS_DO(ts_mem_extend(&l->in, n, n + 1, sizeof *l->in, TS_TAG_DENSE));
   l->in[n].value = v;
   l->n_in[role]++;
@@ -263,138 +258,6 @@ done:
   return err;
 }
 
-/* ---- outputs, order, readers --------------------------------------------- */
-
-/* Without what joins add to a row: the loss wants n_tasks numbers of it. */
-static ts_err join_logits(ts_graph *g, ts_value *const *v, int32_t n) {
-  TS_DO(ts_graph_join(g, g->layers[g->n - 1], v, n, false, &g->logits));
-  g->logits->stride = ts_shape_width(g->logits->shape);
-  return TS_OK;
-}
-
-static ts_err find_logits(ts_graph *g) {
-  ts_err err = TS_OK;
-  const ts_config *c = g->spec.config;
-  ts_layer *last = g->layers[g->n - 1];
-  ts_value **v = NULL;
-  char text[TS_SHAPE_BYTES];
-  TS_TRY(ts_mem_many(v, c->model.n_tasks, DENSE));
-  for (int32_t k = 0; k < c->model.n_tasks; k++) {
-    const char *in = c->model.tasks[k].in;
-    bool skip;
-    v[k] = &last->out[0];
-    if (in && *in) TS_TRY(ts_graph_find(g, last, in, &v[k], &skip));
-  }
-  if (!c->model.has_outputs) { /* one layer for all tasks */
-    if (ts_shape_width(v[0]->shape) != c->model.n_tasks)
-      TS_THROW_LAYER(last,
-                     "it is the last one and gives %s, but there are %d "
-                     "tasks: it has to give (B, %d), or say "
-                     "model.outputs",
-                     ts_layer_shape_text(text, v[0]->shape), c->model.n_tasks,
-                     c->model.n_tasks);
-    g->logits = v[0];
-    goto done;
-  }
-  for (int32_t k = 0; k < c->model.n_tasks; k++)
-    if (ts_shape_width(v[k]->shape) != 1)
-      TS_THROW(TS_ERR_DECK,
-               "%s: output %s reads \"%s\", which is %s: a loss takes (B, 1), "
-               "as kind linear with units = 1 gives it",
-               c->deck_path, c->model.tasks[k].name, v[k]->name,
-               ts_layer_shape_text(text, v[k]->shape));
-  if (c->model.n_tasks == 1 && !v[0]->is_input && !v[0]->emb)
-    g->logits = v[0];
-  else
-    TS_TRY(join_logits(g, v, c->model.n_tasks));
-done:
-  ts_mem_free(v);
-  return err;
-}
-
-static int32_t n_readers(const ts_graph *g, const ts_value *v) {
-  int32_t n = 0;
-  for (int32_t i = 0; i < g->n; i++) {
-    const ts_layer *l = g->layers[i];
-    for (int32_t k = 0; k < n_inputs(l); k++) n += l->in[k].value == v;
-  }
-  return n;
-}
-
-/* The logits' gradient is the caller's: another reader would want a place for
- * its own.  And both have rows of n_tasks. */
-static ts_err part_logits(ts_graph *g) {
-  ts_value *v = g->logits;
-  if (!n_readers(g, v) && v->stride == ts_shape_width(v->shape)) return TS_OK;
-  return join_logits(g, &v, 1);
-}
-
-static ts_err check_read(const ts_graph *g) {
-  const ts_config *c = g->spec.config;
-  for (int32_t i = 0; i < g->n; i++)
-    for (int32_t k = 0; k < g->layers[i]->n_out; k++) {
-      const ts_value *v = &g->layers[i]->out[k];
-      if (v == g->logits || n_readers(g, v)) continue;
-      return ts_layer_fail(g->layers[i],
-                           "nothing reads \"%s\": name it in the "
-                           "`in` of a layer below it or of an "
-                           "output, or leave the layer out",
-                           v->name);
-    }
-  for (int32_t t = 0, f = 0; t < c->n_tables; t++)
-    for (int32_t i = 0; i < c->tables[t].features.n; i++, f++) {
-      bool found = false;
-      for (int32_t k = 0; k < g->n_emb; k++)
-        for (int32_t j = 0; j < g->emb[k]->emb->n; j++)
-          found |= g->emb[k]->emb->feature[j] == f;
-      if (!found)
-        return ts_fail(TS_ERR_DECK,
-                       "%s: no layer reads feature %s of table %s: leave it "
-                       "out of the table, or name it, or \"embeddings\" or "
-                       "\"fields\", in the `in` of a layer",
-                       c->deck_path, c->tables[t].features.item[i],
-                       c->tables[t].name);
-    }
-  return TS_OK;
-}
-
-/* Those that embeddings do not reach first. */
-static ts_err order(ts_graph *g) {
-  ts_layer **sorted = NULL;
-  int32_t n = 0;
-  TS_DO(ts_mem_many(sorted, g->n, DENSE));
-  for (int pass = 0; pass < 2; pass++) {
-    for (int32_t i = 0; i < g->n; i++)
-      if (g->layers[i]->above == (pass == 1)) sorted[n++] = g->layers[i];
-    if (!pass) g->n_below = n;
-  }
-  ts_mem_free(g->layers);
-  g->layers = sorted;
-  return TS_OK;
-}
-
-/* In the backward pass the first of those who read an embedding writes its
- * gradient, the others add to it. */
-static ts_err mark_adds(ts_graph *g) {
-  ts_err err = TS_OK;
-  bool *written = NULL;
-  TS_TRY(ts_mem_many(written, ts_feature_count(g->spec.config) + 1, DENSE));
-  for (int32_t i = g->n - 1; i >= 0; i--)
-    for (int32_t k = 0; k < n_inputs(g->layers[i]); k++) {
-      ts_input *in = &g->layers[i]->in[k];
-      const ts_emb_set *set = in->value->emb;
-      if (!set) continue;
-      TS_TRY(ts_mem_many(in->adds, set->n, DENSE));
-      for (int32_t j = 0; j < set->n; j++) {
-        in->adds[j] = written[set->feature[j]];
-        written[set->feature[j]] = true;
-      }
-    }
-done:
-  ts_mem_free(written);
-  return err;
-}
-
 ts_err ts_graph_plan(ts_graph *g, const ts_model_spec *s) {
   const ts_config *c = s->config;
   g->spec = *s;
@@ -405,9 +268,5 @@ ts_err ts_graph_plan(ts_graph *g, const ts_model_spec *s) {
   TS_DO(ts_graph_count_reads(g));
   for (int32_t i = 0; i < c->model.n_layers; i++)
     TS_DO(ts_graph_add(g, &c->model.layers[i]));
-  TS_DO(find_logits(g));
-  TS_DO(part_logits(g));
-  TS_DO(check_read(g));
-  TS_DO(order(g));
-  return mark_adds(g);
+  return ts_graph_outputs(g);
 }

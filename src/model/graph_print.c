@@ -12,8 +12,7 @@ typedef struct ts_row {
 
 /* "deep, @ctr": what it reads, as far as there is room. */
 static ts_err inputs_of(ts_str *s, const ts_layer *l) {
-  int32_t n = 0;
-  for (int k = 0; k < TS_ROLE_COUNT; k++) n += l->n_in[k];
+  const int32_t n = ts_layer_n_in(l);
   for (int32_t i = 0; i < n; i++) {
     if (s->n_bytes > 32) return ts_str_append(s, ", ..");
     TS_DO(ts_str_append(s, "%s%s", i ? ", " : "", l->in[i].value->name));

@@ -101,6 +101,12 @@ typedef struct ts_layer {
   ts_arrays arrays;
 } ts_layer;
 
+/* Inputs of all roles. */
+static inline int32_t ts_layer_n_in(const ts_layer *l) {
+  int32_t n = 0;
+  for (int k = 0; k < TS_ROLE_COUNT; k++) n += l->n_in[k];
+  return n;
+}
 /* Input I of ROLE, NULL where there is none. */
 const ts_input *ts_layer_in(const ts_layer *, ts_role, int32_t i);
 

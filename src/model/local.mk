@@ -17,6 +17,7 @@ tessera_sources += \
   src/model/graph.h \
   src/model/graph_memory.c \
   src/model/graph_names.c \
+  src/model/graph_outputs.c \
   src/model/graph_plan.c \
   src/model/graph_print.c \
   src/model/kernels.h \

@@ -1,5 +1,6 @@
 /* cross_forms.h - the forms of kind cross that dense/cross.h has not: vector
- * and moe.  As a kind's functions; cross.c alone calls them. */
+ * and moe.  As a kind's functions; cross.c alone calls them.
+ * Functions are Local unless they say Collective or Enqueues. */
 #pragma once
 
 #include "model/layer_ops.h"
