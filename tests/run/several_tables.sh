@@ -165,4 +165,32 @@ check "written" "$TESSERA" generate made.deck --set tables.r.weighted=true --out
 sed "s/^data = .*/data = { train = \"g.h5\"; global_batch = 64; };/" one.deck > read.deck
 check "read" go 2 read read.deck --set tables.r.weighted=true
 check "made or read: the same bits" same_bits "$(newest made)" "$(newest read)"
+
+# Buckets of numbers, learnt once for all tables: of CSV, data sets and logs.
+bucket() { echo "{ name = \"$1\"; kind = \"ids\"; from = \"$2\"; encoding = \"bucketise\"; bins = ${3:-5}; }"; }
+word() { echo "{ name = \"$1\"; kind = \"ids\"; encoding = \"vocabulary\"; list_separator = \"|\"; }"; }
+number='{ name = "x"; kind = "dense"; transform = "quantile"; }'
+buckets() { echo "data = { train = \"d.csv\"; eval = \"d.csv\"; format = \"csv\"; global_batch = 96; csv = { label = \"y\"; }; columns = ( $number, $1 ); };"; }
+{ tables "$one" '"a"' "$one" '"b"'; buckets "$(bucket a x), $(word b)"; } > one.deck
+{ tables '"a", "bn"' '"a2"' '"a3", "bn2"' '"b"'
+  buckets "$(bucket a x), $(word bn), $(bucket a2 x), $(bucket a3 x), $(word bn2), $(word b)"; } > two.deck
+for n in 1 2; do both $n "buckets"; done
+both 2 "buckets in any order" --set data.shuffle=full --set table_defaults.rows=auto --set tables.q.rows=auto --set tables.s.rows=auto
+check "rows by the buckets" test "$(sed -n 's/^    rows = //p' o1/deck.effective | sed -n 2p)" = "6;"
+fails 'table q' "$TESSERA" train one.deck --set tables.q.rows=5
+sed "s/bins = 5/bins = 50/" one.deck > many.deck
+check "said" sh -c '"$TESSERA" train many.deck --set run.output=many > said 2>&1'
+check "once" test "$(grep -c '"a" has 1[0-9] bins, not 50' said)" = 1
+check "a data set with bags" "$TESSERA" convert one.deck --set tables.q.rows=60 --out h.h5 > /dev/null
+check "with one column for each" test "$(h5ls h.h5/sparse | wc -l)" = 2
+{ tables "$one" '"a"' "$one" '"b"'; set_of "$number, $(bucket a x), $(column b b)"; } > one.deck
+{ tables '"a", "bn"' '"a2"' '"a3", "bn2"' '"b"'
+  set_of "$number, $(bucket a x), $(column bn bn), $(bucket a2 x), $(bucket a3 x), $(column bn2 bn2), $(column b b)"; } > two.deck
+for shuffle in none full; do both 2 "buckets of a data set, $shuffle" --set data.shuffle=$shuffle; done
+log="data = { train = \"d.tsv\"; format = \"criteo_tsv\"; global_batch = 64; columns = ( $(bucket a I3 3), { name = \"C2\"; kind = \"ids\"; } ); };"
+criteo '"a", "C2"' '"a"' '"C2"' > one.deck
+log=$(echo "$log" | sed "s/{ name = .C2./$(bucket a2 I3 3), &/")
+criteo '"a", "C2"' '"a2"' '"C2"' > two.deck
+both 2 "buckets of logs"
+both 1 "buckets of logs in any order" --set data.shuffle=full
 passed
