@@ -33,6 +33,7 @@ dist_check_SCRIPTS += tests/run/async.sh \
   tests/run/model_mistakes.sh \
   tests/run/nan.sh \
   tests/run/one_message.sh \
+  tests/run/oracle.sh \
   tests/run/outputs.sh \
   tests/run/parity.sh \
   tests/run/pipelines.sh \
@@ -68,6 +69,7 @@ EXTRA_DIST += tests/run/golden_losses.txt tests/run/parity.py \
   tests/run/watchdog.sh
 EXTRA_DIST += tests/run/golden_losses.txt tests/run/outputs.py tests/run/parity.py \
   tests/run/headers.py tests/run/machine_code.py tests/kernels/machine_code.txt
+EXTRA_DIST += tests/oracle/cases tests/oracle/make.py tests/oracle/models.py
 
 # Jobs under a Slurm that the script starts: minutes of waiting for its clock,
 # so not in `make check`.
