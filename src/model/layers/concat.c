@@ -35,7 +35,7 @@ static ts_err add_part(ts_concat *c, ts_part p) {
  * one. */
 static bool as_fields(const ts_layer *l, int32_t *fields, int32_t *dim) {
   bool any = l->stacks;
-  *fields = 0;
+  *fields = *dim = 0;
   for (int32_t k = 0; k < l->n_in[TS_ROLE_IN]; k++) {
     const ts_shape s = l->in[k].value->shape;
     if (k && s.dim != *dim) return false;

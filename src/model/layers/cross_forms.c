@@ -14,18 +14,18 @@
 typedef struct ts_form_layer {
   ts_param *w[2]; /* vector: weight, bias; moe: C */
   ts_rows_linear V, G, U;
-  float *s; /* (batch_max, 1) w . x; (.., experts) G x */
-  float *a; /* moe: (batch_max, experts rank) V x */
-  float *t; /* moe: (batch_max, n) */
-  float *y; /* (batch_max, n) */
+  float *s;     /* (batch_max, 1) w . x; (.., experts) G x */
+  float *a, *c; /* moe: (batch_max, experts rank) V x; C tanh of that */
+  float *t;     /* moe: (batch_max, n) */
+  float *y;     /* (batch_max, n) */
 } ts_form_layer;
 
 struct ts_cross_forms {
   ts_form_layer *layer;
-  int32_t n_layers, n, e, r; /* width, experts, rank; r 0: vector */
-  float *dx0, *dt, *dx;      /* (batch_max, n), dx with the input's stride */
-  float *p, *dp;             /* (batch_max, experts) */
-  float *h, *c, *g, *u, *du, *dh; /* (batch_max, experts rank) */
+  int32_t n_layers, n, e, r;  /* width, experts, rank; r 0: vector */
+  float *dx0, *dt, *dx;       /* (batch_max, n), dx with the input's stride */
+  float *p, *dp;              /* (batch_max, experts) */
+  float *h, *g, *u, *du, *dh; /* (batch_max, experts rank) */
 };
 
 /* ---- vector -------------------------------------------------------------- */
@@ -102,13 +102,14 @@ static ts_err moe_create(ts_cross_forms *d, ts_layer *l, int32_t i,
                             lane));
   TS_DO(ts_layer_take(l, &k->s, b * d->e, 4));
   TS_DO(ts_layer_take(l, &k->a, b * wide, 4));
+  TS_DO(ts_layer_take(l, &k->c, b * wide, 4));
   return ts_layer_take(l, &k->t, b * n, 4);
 }
 
 static ts_err moe_arrays(ts_cross_forms *d, ts_layer *l) {
-  float **const of_pass[] = {&d->h, &d->c, &d->g, &d->u, &d->du, &d->dh};
+  float **const of_pass[] = {&d->h, &d->g, &d->u, &d->du, &d->dh};
   const int64_t b = l->spec->batch_max;
-  for (size_t i = 0; i < (l->spec->training ? 6 : 4); i++)
+  for (size_t i = 0; i < (l->spec->training ? 5 : 3); i++)
     TS_DO(ts_layer_take(l, of_pass[i], b * d->e * d->r, 4));
   TS_DO(ts_layer_take(l, &d->p, b * d->e, 4));
   return ts_layer_take(l, &d->dt, b * d->n, 4);
@@ -139,17 +140,20 @@ static ts_err weigh(const ts_cross_forms *d, const ts_layer *l,
                       rows, (ts_sizes){r->batch, 1, d->e, d->r, 1}, 1, false);
 }
 
-/* h, c, g, p and u from a and s, in both passes. */
+/* h, g, p and u from a, c and s, in both passes; c in the forward one alone: in
+ * the backward pass U's turn comes before C's. */
 static ts_err experts(const ts_cross_forms *d, const ts_layer *l,
                       const ts_layer_run *r, ts_form_layer *k, ts_pass pass) {
   TS_DO(tanh_of(d, l, r, k->a, d->h, NULL));
-  TS_DO(ts_layer_begin(r, k->w[0], pass));
-  TS_DO(ts_run_products(
-      l, r, d->c, by_expert(d), d->h, by_expert(d), k->w[0]->w,
-      (ts_stride4){.h = (int64_t)d->r * d->r, .r = d->r, .c = 1},
-      (ts_sizes){1, d->e, r->batch, d->r, d->r}, 1, false));
-  TS_DO(ts_layer_end(r, k->w[0], pass));
-  TS_DO(tanh_of(d, l, r, d->c, d->g, NULL));
+  if (pass == TS_FORWARD) {
+    TS_DO(ts_layer_begin(r, k->w[0], pass));
+    TS_DO(ts_run_products(
+        l, r, k->c, by_expert(d), d->h, by_expert(d), k->w[0]->w,
+        (ts_stride4){.h = (int64_t)d->r * d->r, .r = d->r, .c = 1},
+        (ts_sizes){1, d->e, r->batch, d->r, d->r}, 1, false));
+    TS_DO(ts_layer_end(r, k->w[0], pass));
+  }
+  TS_DO(tanh_of(d, l, r, k->c, d->g, NULL));
   TS_DO(ts_run_softmax(l, r, r->batch, d->e, k->s, d->p, NULL, TS_FORWARD));
   return weigh(d, l, r, d->u, d->g);
 }
@@ -193,7 +197,7 @@ static ts_err moe_backward(ts_cross_forms *d, ts_layer *l,
                         each, d->g, each,
                         (ts_sizes){r->batch, d->e, 1, 1, d->r}, 1, false));
   TS_DO(weigh(d, l, r, d->du, d->du));
-  TS_DO(tanh_of(d, l, r, d->c, d->g, d->du));
+  TS_DO(tanh_of(d, l, r, k->c, d->g, d->du));
   TS_DO(middle_backward(d, l, r, k));
   TS_DO(ts_run_softmax(l, r, r->batch, d->e, k->s, d->p, d->dp, TS_BACKWARD));
   TS_DO(ts_rows_linear_backward(&k->G, r, d->dx, d->dp, x.p, k->s));
