@@ -32,7 +32,7 @@ losses_agree() { # TEXT RUN
 parameters_agree() { # TEXT CHECKPOINT
   sums "$2" > "$work/x"
   awk -v there="$(grep -vc '^loss ' "$1")" '
-    function far(a, b, scale,  d) { d = a - b; if (d < 0) d = -d; return !(d <= 1e-5 * scale + 1e-6) }
+    function far(a, b, scale,  d) { d = a - b; if (d < 0) d = -d; return !(d <= 2e-6 * scale + 1e-7) }
     NR == FNR { if ($1 != "loss") { s[$1] = $2; q[$1] = $3; r[$1] = $4 } next }
     !($1 in s) { print $1 " is not in the oracle"; bad = 1; next }
     { n++ }
