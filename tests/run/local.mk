@@ -65,8 +65,6 @@ dist_check_SCRIPTS += tests/run/async.sh \
   tests/run/validation.sh \
   tests/run/watchdog.sh \
   tests/run/weights.sh
-EXTRA_DIST += tests/run/golden_losses.txt tests/run/parity.py \
-  tests/run/watchdog.sh
 EXTRA_DIST += tests/run/golden_losses.txt tests/run/outputs.py tests/run/parity.py \
   tests/run/headers.py tests/run/machine_code.py tests/kernels/machine_code.txt
 EXTRA_DIST += tests/oracle/cases tests/oracle/make.py tests/oracle/models.py
