@@ -258,8 +258,23 @@ done:
   return err;
 }
 
+/* Keys of models with names would be left out in silence. */
+static ts_err check_others(const ts_config *c) {
+  const ts_ints *over = &c->model.over_arch;
+  if (!c->model.dense_arch.n &&
+      (!over->n || (over->n == 1 && over->item[0] == 1)))
+    return TS_OK;
+  return ts_fail(TS_ERR_DECK,
+                 "%s: model.%s is of dlrm, dcnv2, deepfm and sparsenn: with "
+                 "layers leave it out (%s)",
+                 c->deck_path,
+                 c->model.dense_arch.n ? "dense_arch" : "over_arch",
+                 c->model.dense_arch.n ? "[]" : "[1]");
+}
+
 ts_err ts_graph_plan(ts_graph *g, const ts_model_spec *s) {
   const ts_config *c = s->config;
+  TS_DO(check_others(c));
   g->spec = *s;
   g->dense = (ts_value){.name = (char *)"dense",
                         .shape = ts_vector_of(ts_dense_width(c)),

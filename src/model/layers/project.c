@@ -1,9 +1,12 @@
 /* project.c - fields and features of any widths to fields of one. */
+#include "base/dense_columns.h"
 #include "base/features.h"
 #include "base/mem.h"
 #include "model/layer_ops.h"
 
 #include <math.h>
+
+enum { COLUMNS_MAX = 16384 };
 
 typedef struct ts_project_options {
   int32_t dim;
@@ -38,15 +41,21 @@ static ts_err add_part(ts_project *d, int32_t in, int32_t *at, int32_t width) {
 static ts_err shape(ts_layer *l) {
   ts_project *d = l->data;
   const ts_project_options *o = l->options;
+  const ts_config *c = l->spec->config;
   for (int32_t k = 0; k < l->n_in[TS_ROLE_IN]; k++) {
     const ts_value *v = l->in[k].value;
     const ts_emb_set *set = v->joined;
     int32_t at = 0;
     for (int32_t i = 0; set && i < set->n; i++)
-      TS_DO(add_part(
-          d, k, &at,
-          ts_feature_table(l->spec->config, set->feature[i], NULL)->dim));
-    for (int32_t i = 0; !set && i < v->shape.fields; i++)
+      TS_DO(
+          add_part(d, k, &at, ts_feature_table(c, set->feature[i], NULL)->dim));
+    const int32_t n_columns = c->model.dense_features;
+    if (v->is_input && n_columns > COLUMNS_MAX)
+      return ts_layer_fail(l, "it takes %d dense columns at most, there are %d",
+                           COLUMNS_MAX, n_columns);
+    for (int32_t i = 0; v->is_input && i < n_columns; i++)
+      TS_DO(add_part(d, k, &at, ts_dense_column(c, i).n));
+    for (int32_t i = 0; !set && !v->is_input && i < v->shape.fields; i++)
       TS_DO(add_part(d, k, &at, v->shape.dim));
   }
   return ts_layer_gives(
@@ -176,10 +185,14 @@ const ts_layer_ops ts_layer_project = {
     .backward = backward,
     .page =
         "y_i = W_i x_i + b_i: each vector by a linear layer of its own, so\n"
-        "that features of different dims become fields of one\n"
+        "that features of different dims become fields of one, and so do\n"
+        "the numbers that dense columns are made into\n"
         "\n"
-        "  in    vectors, each one x_i; fields and embeddings, whose fields\n"
-        "        and features are each one\n"
+        "  in    vectors, each one x_i; fields, embeddings and dense, whose\n"
+        "        fields, features and columns are each one: a column with\n"
+        "        transform piecewise_linear has all of its numbers\n"
+        "        (Y. Gorishniy et al., \"On Embeddings for Numerical Features\n"
+        "        in Tabular Deep Learning\", NeurIPS 2022)\n"
         "  out   (B, their number, dim); of one vector (B, dim)\n"
         "  NAME.i.weight (dim, width of x_i), NAME.i.bias (dim): uniform in\n"
         "        +-1/sqrt(width), as PyTorch's Linear has them\n"};
