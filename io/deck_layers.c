@@ -1,5 +1,6 @@
 /* deck_layers.c - model.layers: keys that all kinds have, and a kind's own;
  * blocks are rolled out. */
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -81,8 +82,9 @@ static void read_keys(ts_deck *d, const config_setting_t *s,
 static bool is_name(const char *name) {
   const char *dot = strchr(name, '.');
   const char *rest = dot ? dot + 1 + strspn(dot + 1, "0123456789") : name;
-  if (strchr(name, '@') || strchr(name, ':') || strchr(name, '?')) return false;
   if (!*name || strlen(name) > NAME_MAX_BYTES) return false;
+  for (const char *p = name; *p; p++)
+    if (!isalnum((unsigned char)*p) && !strchr("_-.", *p)) return false;
   return !dot || (dot > name && rest > dot + 1 && *rest == '.' && rest[1] &&
                   !strchr(rest + 1, '.'));
 }
@@ -253,6 +255,24 @@ static void read_rounds(ts_layer_reader *r, const config_setting_t *layers,
   }
 }
 
+static void check_block(ts_deck *d, const config_setting_t *s,
+                        const char *name) {
+  static const char *const keys[] = {"name", "kind", "in", "repeat", "layers"};
+  if (!is_name(name) || is_input(d->config, name))
+    ts_deck_error(d, s, "\"%.80s\" is no name for a block", name);
+  for (int i = 0; i < config_setting_length(s); i++) {
+    const config_setting_t *child = config_setting_get_elem(s, (unsigned)i);
+    bool known = false;
+    for (int k = 0; k < 5; k++)
+      known |= !strcmp(config_setting_name(child), keys[k]);
+    if (!known)
+      ts_deck_error(d, child,
+                    "a block has no key \"%.80s\": it has name, repeat, in, "
+                    "layers",
+                    config_setting_name(child));
+  }
+}
+
 static void read_block(ts_layer_reader *r, const config_setting_t *s) {
   static const ts_key in = {
       TS_SCOPE_LAYER, "in", TS_KEY_STRINGS, 0, "[]", "", 1, 0, NULL, ""};
@@ -273,6 +293,7 @@ static void read_block(ts_layer_reader *r, const config_setting_t *s) {
                   "} )");
     return;
   }
+  check_block(d, s, name);
   if (times) n = (int32_t)ts_deck_integer(d, &repeat, times);
   if (from) ts_deck_value(d, &in, from, &r->in);
   resolve(r, &r->in);

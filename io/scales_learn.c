@@ -38,8 +38,8 @@ ts_err ts_scales_begin(ts_scales *s, int64_t n, const uint64_t *kept,
   if (!s->standardise) return TS_OK;
   s->per_part = n / PARTS + 1 > PART ? n / PARTS + 1 : PART;
   s->n_parts = (n + s->per_part - 1) / s->per_part;
-  *first = s->n_parts * me / w * s->per_part;
-  *end = s->n_parts * (me + 1) / w * s->per_part;
+  *first = (s->n_parts * me + w - 1) / w * s->per_part;
+  *end = (s->n_parts * (me + 1) + w - 1) / w * s->per_part;
   if (*end > n) *end = n;
   if (*first > n) *first = n;
   return ts_mem_many(s->parts, s->n_parts * s->n_dense, INPUT);

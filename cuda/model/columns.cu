@@ -42,7 +42,7 @@ static __global__ void __launch_bounds__(TS_ELEMENTS_THREADS)
     if (t.training && n > 0) {
       mean = t.sum[c] / n;
       var = max(0.0, t.product[c] / n - mean * mean);
-      if (t.running_mean) {
+      if (t.running_mean && isfinite(t.sum[c]) && isfinite(t.product[c])) {
         const double wide = n > 1 ? var * n / (n - 1) : var;
         t.running_mean[c] = (float)((1 - m) * t.running_mean[c] + m * mean);
         t.running_var[c] = (float)((1 - m) * t.running_var[c] + m * wide);

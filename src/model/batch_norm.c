@@ -25,11 +25,13 @@ ts_err ts_batch_norm_create(ts_batch_norm *b, ts_layer *l,
   float **const of_columns[] = {&b->mean, &b->rstd, &b->u, &b->v, &b->w};
   for (int k = 0; k < 5; k++) TS_DO(ts_layer_take(l, of_columns[k], s->n, 4));
   if (!world || ts_world_size(world) == 1) return TS_OK;
-  return ts_comm_create(world, &b->comm, TS_GROUP_WORLD, "batch norm");
+  if (!*l->comm)
+    TS_DO(ts_comm_create(world, l->comm, TS_GROUP_WORLD, "batch norm"));
+  b->comm = *l->comm;
+  return TS_OK;
 }
 
 void ts_batch_norm_reset(ts_batch_norm *b) {
-  if (b->comm) ts_comm_destroy(b->comm);
   *b = (ts_batch_norm){0};
 }
 

@@ -1,6 +1,8 @@
 /* graph.c - the model that the deck's layers make. */
 #include "model/graph.h"
 
+#include <string.h>
+
 #include "base/features.h"
 #include "base/mem.h"
 #include "model/layer_ops.h"
@@ -9,9 +11,28 @@ static void destroy(ts_model *m) {
   ts_graph *g = (ts_graph *)m;
   if (!g) return;
   ts_graph_reset(g);
+  if (g->comm) ts_comm_destroy(g->comm);
   ts_params_reset(&g->base.params);
   ts_params_reset(&g->base.buffers);
   ts_mem_free(g);
+}
+
+/* Names and groups that the deck has given: a component of a layer may make
+ * parameters, too. */
+static ts_err check_params(const ts_layer *l, int32_t first) {
+  const ts_params *p = l->params;
+  if (first > 0 && first < p->n &&
+      !strcmp(p->item[first - 1]->group, p->item[first]->group))
+    return ts_layer_fail(l,
+                         "its parameter_group begins with %s, where that of "
+                         "the layer before it ends",
+                         p->item[first]->group);
+  for (int32_t i = first;
+       l->config->parameters && *l->config->parameters && i < p->n; i++)
+    if (ts_params_find(p, p->item[i]->name) != p->item[i])
+      return ts_layer_fail(l, "another layer has a parameter %s",
+                           p->item[i]->name);
+  return TS_OK;
 }
 
 static ts_err create_layers(ts_graph *g, ts_lane *lane) {
@@ -20,7 +41,10 @@ static ts_err create_layers(ts_graph *g, ts_lane *lane) {
     l->params = &g->base.params;
     l->buffers = &g->base.buffers;
     l->device = g->device;
+    l->comm = &g->comm;
+    const int32_t first = g->base.params.n;
     if (l->ops->create) TS_DO(l->ops->create(l, lane));
+    TS_DO(check_params(l, first));
   }
   return TS_OK;
 }

@@ -14,6 +14,7 @@
 #pragma once
 
 #include "model/layer.h"
+#include "runtime/comm.h"
 
 typedef struct ts_graph {
   ts_model base;
@@ -32,6 +33,7 @@ typedef struct ts_graph {
   ts_value *logits; /* (B, n_tasks): dx is over_backward's argument */
   float *slab;      /* of values */
   int64_t slab_floats;
+  ts_comm *comm; /* of layers that add over ranks; NULL: none does */
   ts_arrays arrays;
   ts_emb_views views; /* of the pass under way */
 } ts_graph;

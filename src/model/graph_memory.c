@@ -38,42 +38,36 @@ static ts_err add(ts_lives *all, float **to, int64_t floats, int32_t first,
 
 /* ---- lives --------------------------------------------------------------- */
 
-/* Who reads V, from the last one on. */
-typedef struct ts_readers {
-  int32_t last;     /* layer; -1: none */
-  int32_t kept_for; /* the first that reads x in its backward pass; -1 */
-} ts_readers;
-
-static ts_readers readers_of(const ts_graph *g, const ts_value *v) {
-  ts_readers r = {-1, -1};
-  for (int32_t i = 0; i < g->n; i++) {
-    const ts_layer *l = g->layers[i];
-    for (int32_t k = 0; k < ts_layer_n_in(l); k++) {
-      if (l->in[k].value != v) continue;
-      r.last = i;
-      if (l->ops->keeps_in && r.kept_for < 0) r.kept_for = i;
+/* The last layer that reads each value, and the first that reads it in its
+ * backward pass. */
+static void find_readers(ts_graph *g) {
+  for (int32_t i = 0; i < g->n; i++)
+    for (int32_t k = 0; k < g->layers[i]->n_out; k++)
+      g->layers[i]->out[k].last = g->layers[i]->out[k].kept_for = -1;
+  for (int32_t i = 0; i < g->n; i++)
+    for (int32_t k = 0; k < ts_layer_n_in(g->layers[i]); k++) {
+      ts_value *v = (ts_value *)g->layers[i]->in[k].value;
+      v->last = i;
+      if (g->layers[i]->ops->keeps_in && v->kept_for < 0) v->kept_for = i;
     }
-  }
-  return r;
 }
 
 static ts_err lives_of_output(ts_graph *g, ts_lives *all, int32_t i,
                               ts_value *v) {
   const ts_layer *l = g->layers[i];
-  const ts_readers r = readers_of(g, v);
   const int64_t floats = (int64_t)g->spec.batch_max * v->stride;
   const bool padded = v->stride > ts_shape_width(v->shape);
-  int32_t last = r.last;
+  int32_t last = v->last;
   const bool kept = g->spec.keeps && !strcmp(g->spec.keeps, v->name);
   if (v == g->logits) last = 2 * g->n;
-  if (g->spec.training && r.kept_for >= 0) last = 2 * g->n - r.kept_for;
+  if (g->spec.training && v->kept_for >= 0) last = 2 * g->n - v->kept_for;
   if (g->spec.training && l->ops->keeps_out) last = 2 * g->n - i;
   if (kept) last = 2 * g->n;
   /* What lies behind a row's width has to stay zero. */
   if (!l->ops->owns_out)
     TS_DO(add(all, &v->x, floats, padded ? 0 : i, padded ? 2 * g->n : last));
   if (!g->spec.training || v == g->logits) return TS_OK;
-  return add(all, &v->dx, floats, 2 * g->n - r.last, 2 * g->n - i);
+  return add(all, &v->dx, floats, 2 * g->n - v->last, 2 * g->n - i);
 }
 
 /* The last reader's gradient is the value's; others have a place apart, as
@@ -87,7 +81,7 @@ static ts_err lives_of_inputs(ts_graph *g, ts_lives *all, int32_t i) {
     for (int32_t j = k + 1; j < ts_layer_n_in(l); j++)
       again |= l->in[j].value == v;
     if (!g->spec.training || v->is_input || v->emb) continue;
-    if (readers_of(g, v).last == i && !again) continue;
+    if (v->last == i && !again) continue;
     TS_DO(add(all, &in->dx, (int64_t)g->spec.batch_max * v->stride,
               2 * g->n - i, 2 * g->n - i));
   }
@@ -146,6 +140,7 @@ static void point(ts_graph *g, const ts_lives *all) {
 ts_err ts_graph_place(ts_graph *g) {
   ts_err err = TS_OK;
   ts_lives all = {0};
+  find_readers(g);
   for (int32_t i = 0; i < g->n; i++) {
     for (int32_t k = 0; k < g->layers[i]->n_out; k++)
       TS_TRY(lives_of_output(g, &all, i, &g->layers[i]->out[k]));

@@ -56,6 +56,7 @@ static ts_shape shape_of(const ts_config *c, const ts_emb_set *set) {
     equal &= d == dim;
     width += d;
   }
+  if (width > TS_WIDTH_MAX) width = TS_WIDTH_MAX + 1; /* refused as it's read */
   return equal && set->n > 1 ? ts_fields_of(set->n, dim)
                              : ts_vector_of((int32_t)width);
 }

@@ -14,15 +14,24 @@ static ts_err join_logits(ts_graph *g, ts_value *const *v, int32_t n) {
 static ts_err find_logits(ts_graph *g) {
   ts_err err = TS_OK;
   const ts_config *c = g->spec.config;
+  if (!g->n)
+    return ts_fail(TS_ERR_DECK,
+                   "%s: model.layers: all are left out without dense features",
+                   c->deck_path);
   ts_layer *last = g->layers[g->n - 1];
   ts_value **v = NULL;
   char text[TS_SHAPE_BYTES];
   TS_TRY(ts_mem_many(v, c->model.n_tasks, DENSE));
   for (int32_t k = 0; k < c->model.n_tasks; k++) {
     const char *in = c->model.tasks[k].in;
-    bool skip;
+    bool skip = false;
     v[k] = &last->out[0];
     if (in && *in) TS_TRY(ts_graph_find(g, last, in, &v[k], &skip));
+    if (skip)
+      TS_THROW(TS_ERR_DECK,
+               "%s: output %s reads \"%s\", which is left out without dense "
+               "features",
+               c->deck_path, c->model.tasks[k].name, in);
   }
   if (!c->model.has_outputs) { /* one layer for all tasks */
     if (ts_shape_width(v[0]->shape) != c->model.n_tasks)
@@ -69,7 +78,6 @@ static ts_err part_logits(ts_graph *g) {
 }
 
 static ts_err check_read(const ts_graph *g) {
-  const ts_config *c = g->spec.config;
   for (int32_t i = 0; i < g->n; i++)
     for (int32_t k = 0; k < g->layers[i]->n_out; k++) {
       const ts_value *v = &g->layers[i]->out[k];
@@ -80,21 +88,30 @@ static ts_err check_read(const ts_graph *g) {
                            "output, or leave the layer out",
                            v->name);
     }
-  for (int32_t t = 0, f = 0; t < c->n_tables; t++)
-    for (int32_t i = 0; i < c->tables[t].features.n; i++, f++) {
-      bool found = false;
-      for (int32_t k = 0; k < g->n_emb; k++)
-        for (int32_t j = 0; j < g->emb[k]->emb->n; j++)
-          found |= g->emb[k]->emb->feature[j] == f;
-      if (!found)
-        return ts_fail(TS_ERR_DECK,
-                       "%s: no layer reads feature %s of table %s: leave it "
-                       "out of the table, or name it, or \"embeddings\" or "
-                       "\"fields\", in the `in` of a layer",
-                       c->deck_path, c->tables[t].features.item[i],
-                       c->tables[t].name);
-    }
   return TS_OK;
+}
+
+/* A gradient that no layer writes would be whatever was there. */
+static ts_err check_features(const ts_graph *g) {
+  ts_err err = TS_OK;
+  const ts_config *c = g->spec.config;
+  bool *read = NULL;
+  TS_TRY(ts_mem_many(read, ts_feature_count(c) + 1, DENSE));
+  for (int32_t k = 0; k < g->n_emb; k++)
+    for (int32_t j = 0; j < g->emb[k]->emb->n; j++)
+      read[g->emb[k]->emb->feature[j]] = true;
+  for (int32_t t = 0, f = 0; t < c->n_tables; t++)
+    for (int32_t i = 0; i < c->tables[t].features.n; i++, f++)
+      if (!read[f])
+        TS_THROW(TS_ERR_DECK,
+                 "%s: no layer reads feature %s of table %s: leave it out of "
+                 "the table, or name it, or \"embeddings\" or \"fields\", in "
+                 "the `in` of a layer",
+                 c->deck_path, c->tables[t].features.item[i],
+                 c->tables[t].name);
+done:
+  ts_mem_free(read);
+  return err;
 }
 
 /* Those that embeddings do not reach first. */
@@ -138,6 +155,7 @@ ts_err ts_graph_outputs(ts_graph *g) {
   TS_DO(find_logits(g));
   TS_DO(part_logits(g));
   TS_DO(check_read(g));
+  TS_DO(check_features(g));
   TS_DO(order(g));
   return mark_adds(g);
 }

@@ -73,10 +73,14 @@ static ts_value *find_join(const ts_graph *g, ts_value *const *v, int32_t n,
                            bool fields) {
   for (int32_t i = 0; i < g->n; i++) {
     const ts_layer *l = g->layers[i];
+    bool any = fields; /* whoever asks, it is fields */
     bool equal = l->ops == &ts_layer_concat && l->n_in[TS_ROLE_IN] == n &&
                  (!fields || l->out[0].shape.form == TS_FIELDS);
-    for (int32_t k = 0; equal && k < n; k++) equal = l->in[k].value == v[k];
-    if (equal) return &l->out[0];
+    for (int32_t k = 0; equal && k < n; k++) {
+      equal = l->in[k].value == v[k];
+      any |= v[k]->shape.form == TS_FIELDS;
+    }
+    if (equal && (any || !l->stacks)) return &l->out[0];
   }
   return NULL;
 }
@@ -178,11 +182,13 @@ static ts_err take_each(ts_graph *g, ts_layer *l, ts_role role, ts_value **v,
                         int32_t n) {
   for (int32_t k = 0; k < n; k++) {
     ts_value *one = v[k];
+    const ts_emb_set *joined = NULL;
     if (one->emb && !(role == TS_ROLE_IN && reads_it(g, l, one))) {
       TS_DO(ts_graph_join(g, l, &v[k], 1, false, &one));
-      one->joined = v[k]->emb;
+      joined = v[k]->emb;
     }
     TS_DO(take_input(l, role, one));
+    l->in[ts_layer_n_in(l) - 1].joined = joined;
   }
   return TS_OK;
 }
@@ -224,6 +230,7 @@ static ts_err take_inputs(ts_graph *g, ts_layer *l) {
                                             : "it does not take the key %s",
                            keys[k]);
     TS_DO(take_role(g, l, (ts_role)k, names[k]));
+    if (!k && !l->n_in[TS_ROLE_IN] && c->in.n) return TS_OK; /* left out */
   }
   if (l->ops->wants_fields && l->ops->most != 1)
     for (int32_t k = 0; k < l->n_in[TS_ROLE_IN]; k++)

@@ -218,7 +218,9 @@ static ts_err batch_norm_forward(const ts_batch_norm_args *t) {
       mean = t->sum[c] / n;
       var = fmax(0, t->product[c] / n - mean * mean);
     }
-    if (t->training && n > 0 && t->running_mean) {
+    if (t->training && n > 0 && t->running_mean && isfinite(t->sum[c]) &&
+        isfinite(t->product[c])) { /* a batch that is not a number counts for
+                                      nothing */
       const double wide = n > 1 ? var * n / (n - 1) : var;
       t->running_mean[c] = (float)((1 - m) * t->running_mean[c] + m * mean);
       t->running_var[c] = (float)((1 - m) * t->running_var[c] + m * wide);

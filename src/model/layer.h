@@ -59,7 +59,9 @@ typedef struct ts_value {
   /* Embeddings as they come: x and dx are NULL, they are run->views'; only
    * kinds with reads_embeddings see such a value. */
   ts_emb_set *emb;
-  const ts_emb_set *joined; /* those that x has side by side; NULL */
+  /* Of the graph's layers: the last that reads it, and the first whose backward
+   * pass reads x; -1: none. */
+  int32_t last, kept_for;
 } ts_value;
 
 /* Where a layer reads one, and writes (=) its part of the gradient: a place of
@@ -70,6 +72,8 @@ typedef struct ts_input {
   /* Of embeddings as they come: (emb->n) whose gradients are added to what
    * run->views has, as a layer above has written there; NULL: none's. */
   bool *adds;
+  const ts_emb_set *joined; /* embeddings that the layer names, side by side in
+                               x; NULL */
 } ts_input;
 
 /* Roles of inputs, each a key of its own. */
@@ -95,8 +99,10 @@ typedef struct ts_layer {
                   some */
   double n_weights; /* of its parameters, once it is created */
   void *data; /* the kind's own, of ops->data_bytes, zeroed; set before shape */
-  ts_params *params;  /* while it is created: where parameters go */
-  ts_params *buffers; /* the same: where buffers go */
+  struct ts_comm **comm; /* the graph's, for what is added over ranks on the
+                            compute lane: made by the first that needs it */
+  ts_params *params;     /* while it is created: where parameters go */
+  ts_params *buffers;    /* the same: where buffers go */
   ts_device *device;
   ts_arrays arrays;
 } ts_layer;

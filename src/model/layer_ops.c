@@ -288,18 +288,19 @@ ts_err ts_layer_gave(const ts_layer_run *r, ts_param *const *p, int32_t n) {
 ts_err ts_rows_linear_create(ts_rows_linear *x, ts_layer *l,
                              const ts_rows_linear_spec *s, ts_lane *lane) {
   const double bound = 1 / sqrt((double)s->n_in);
+  const int64_t rows = (int64_t)l->spec->batch_max * s->rows_each;
+  if (rows > INT32_MAX)
+    return ts_layer_fail(l, "a batch has more than %d rows here", INT32_MAX);
   const ts_linear_spec spec = {.n_in = s->n_in,
                                .n_out = s->n_out,
                                .in_stride = s->in_stride,
                                .out_stride = s->n_out,
                                .relu = s->relu,
                                .precision = l->spec->config->run.precision,
-                               .batch_max = l->spec->batch_max * s->rows_each,
+                               .batch_max = (int32_t)rows,
                                .need_dx = s->need_dx,
                                .engine = l->spec->engine,
                                .kernels = l->spec->kernels};
-  if ((int64_t)l->spec->batch_max * s->rows_each > INT32_MAX)
-    return ts_layer_fail(l, "a batch has more than %d rows here", INT32_MAX);
   x->rows_each = s->rows_each;
   TS_DO(ts_layer_param(l, &x->p[0], s->i, s->last, "weight", s->n_out, s->n_in,
                        bound));

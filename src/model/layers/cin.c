@@ -62,6 +62,8 @@ static ts_err shape(ts_layer *l) {
     k->prev = i ? k[-1].h - (o->split_half ? k[-1].sums : 0) : d->m;
     k->at = (int32_t)width;
     width += k->sums;
+    if (width > TS_WIDTH_MAX)
+      return ts_layer_fail(l, "a sample has %d numbers at most", TS_WIDTH_MAX);
     if ((int64_t)k->prev * d->m * d->d > TS_WIDTH_MAX)
       return ts_layer_fail(l,
                            "%d maps by %d fields of %d numbers: a sample has "

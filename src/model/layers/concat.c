@@ -50,7 +50,8 @@ static ts_err find_parts(ts_layer *l) {
   ts_concat *c = l->data;
   for (int32_t k = 0; k < l->n_in[TS_ROLE_IN]; k++) {
     const ts_value *v = l->in[k].value;
-    for (int32_t i = 0; v->emb && i < v->emb->n; i++) {
+    for (int32_t i = 0; v->emb && i < v->emb->n && c->width <= TS_WIDTH_MAX;
+         i++) {
       const int32_t f = v->emb->feature[i];
       const ts_config *deck = l->spec->config;
       const int32_t wide = ts_feature_table(deck, f, NULL)->dim;

@@ -254,7 +254,7 @@ ts_err ts_cross_forms_forward(ts_cross_forms *d, ts_layer *l,
     TS_DO(d->r ? moe_forward(d, l, r, k, x0, x)
                : vector_forward(d, l, r, k, x0, x));
     TS_DO(ts_run_copy(l, r, k->y, d->n, x.p, x.stride, d->n, true));
-    l->out[0].x = k->y;
+    if (i + 1 == d->n_layers && l->out[0].x != k->y) l->out[0].x = k->y;
   }
   return TS_OK;
 }

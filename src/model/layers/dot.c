@@ -22,6 +22,9 @@ static ts_err shape(ts_layer *l) {
   d->dim = first->shape.dim;
   for (int32_t k = d->bottom != NULL; k < l->n_in[TS_ROLE_IN]; k++) {
     const ts_value *v = l->in[k].value;
+    if (v->is_input)
+      return ts_layer_fail(l, "\"dense\" can be its first input alone; kind "
+                              "linear or concat makes it another");
     if (v->shape.dim != d->dim)
       return ts_layer_fail(l,
                            "\"%.80s\" is %s, but \"%.80s\" is %s: products of "

@@ -44,7 +44,7 @@ static ts_err shape(ts_layer *l) {
   const ts_config *c = l->spec->config;
   for (int32_t k = 0; k < l->n_in[TS_ROLE_IN]; k++) {
     const ts_value *v = l->in[k].value;
-    const ts_emb_set *set = v->joined;
+    const ts_emb_set *set = l->in[k].joined;
     int32_t at = 0;
     for (int32_t i = 0; set && i < set->n; i++)
       TS_DO(
