@@ -60,7 +60,7 @@ is_base() { # folder, options
 check "base" train 2 base
 check "the model has sparsenn's losses" is_base model --set model.kind=flat
 layers() { echo "model.layers=({name=\"h\";kind=\"mlp\";in=\"embeddings\";units=[16];},{name=\"q\";$1},{name=\"y\";kind=\"linear\";in=\"q\";units=1;})"; }
-train 2 product --set "$(layers 'kind="multiply";in=["h","h"];')" && train 2 layer --set "$(layers 'kind="square";in="h";')" || exit 1
+train 2 product --set model.over_arch=[1] --set "$(layers 'kind="multiply";in=["h","h"];')" && train 2 layer --set model.over_arch=[1] --set "$(layers 'kind="square";in="h";')" || exit 1
 check "the layer has the losses of a product with itself" close_losses layer product 1e-6 12
 check "the optimizer has sgd's at half the rate" is_base optimizer --set table_defaults.optimizer.kind=half_sgd --set table_defaults.optimizer.lr=0.5
 check "the sharding type has table_wise's" is_base type --set table_defaults.sharding=last_wise
