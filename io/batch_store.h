@@ -63,8 +63,8 @@ ts_err ts_batch_store_feature(ts_batch_store *, int32_t f, int64_t n_ids,
  * many rows.  Sources leave it out; ts_batch_store_end gives it those arrays.
  */
 bool ts_batch_store_is_same(const ts_batch_store *, int32_t f);
-/* What feature F's first has as it was read becomes F's, with weights of 1
- * where F has some and the first none. */
+/* Feature F gets a copy of the ids as read of the first feature of its column;
+ * where F has weights and that one has none they are 1. */
 ts_err ts_batch_store_copy(ts_batch_store *, int32_t f);
 /* Empties the bags of skipped records (weight 0) in features with one id per
  * sample. */

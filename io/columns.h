@@ -21,8 +21,8 @@ bool ts_columns_have_ids(const ts_config *);
  * I-th of them, its transform filled in. */
 int32_t ts_column_n_dense(const ts_config *);
 ts_column_config ts_column_of_dense(const ts_config *, int32_t i);
-/* What dense input I goes through: what its column says, else USUAL, NULL:
- * data.csv.dense_transform. */
+/* The transform of dense input I: its column's; where that says none, USUAL;
+ * and where USUAL is NULL, data.csv.dense_transform. */
 const char *ts_column_transform(const ts_config *, int32_t i,
                                 const char *usual);
 

@@ -175,7 +175,7 @@ ts_update_four(const Rule &rule, float4 &w, float4 g, float4 &a, float4 &b) {
   }
 }
 
-/* What an average becomes by its new weight. */
+/* Average E moved towards the new weight W by the share REST of the way. */
 static __device__ __forceinline__ float ts_update_average(float e, float w,
                                                           ts_real rest) {
   return (ts_real{e} + rest * (ts_real{w} - ts_real{e})).x;

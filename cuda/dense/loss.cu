@@ -80,9 +80,9 @@ static __global__ void __launch_bounds__(TS_LOSS_THREADS)
   if (threadIdx.x == 0) *to = sum;
 }
 
-/* What the log variance of a task adds to the loss, and its derivative: a block
- * a task, threads by a tree, so in an order that depends on nothing but the
- * number of samples. */
+/* The learnt log variance s of a task adds s / 2 for each weight to the loss;
+ * and its gradient.  One block has one task, and its threads add up by a tree:
+ * the order depends on the number of samples alone. */
 static __global__ void __launch_bounds__(TS_LOSS_THREADS)
     ts_loss_learn_kernel(const __grid_constant__ ts_loss_params p,
                          double *added) {

@@ -16,8 +16,8 @@ static __device__ __forceinline__ void ts_lanes_each(int32_t n, Body body) {
   for (int32_t c = (int32_t)threadIdx.x % 32; c < n; c += 32) body(c);
 }
 
-/* What a row's elements have in common: y = f (x - shift), or of softmax
- * f exp(scale x - shift). */
+/* Two numbers of a row give all its elements: y = f (x - shift); of softmax
+ * y = f exp(scale x - shift). */
 struct ts_norm_row {
   float f, shift;
   bool flat; /* l2: the norm is below eps */

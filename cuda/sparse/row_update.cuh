@@ -247,8 +247,8 @@ __device__ inline void ts_row_rounds(O &o, ts_elements<O> &e, const ts_quad &g,
   e.apply(o, g);
 }
 
-/* What a row is multiplied by, from its lanes' squares; all lanes of the warp
- * come here. */
+/* The factor that cuts a row to the norm MOST (1: it is short enough), from the
+ * squares that the lanes have.  All lanes of the warp call it. */
 template <int W>
 __device__ inline ts_real ts_row_cap(const ts_parts<W> &squares, float most) {
   const ts_real norm = ts_sqrt(squares.total()), one = {1};

@@ -29,7 +29,8 @@ static double loss_block(const ts_loss_args *a, int64_t from, int64_t to) {
   return sum;
 }
 
-/* What the log variance of task K adds to the loss, and its derivative. */
+/* The learnt log variance s of task K adds s / 2 for each weight to the loss:
+ * that sum, and the gradient. */
 static double learn(const ts_loss_args *a, int32_t k) {
   const ts_task_loss *task = &a->tasks[k];
   double sum = 0, weight = 0;

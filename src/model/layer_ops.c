@@ -6,92 +6,41 @@
 #include "base/hash.h"
 #include "base/rng.h"
 
-/* A task with a copy of its arguments for each entry of the table. */
-#define TASK(name, args, span)                                                 \
-  typedef struct ts_run_##name##_arg {                                         \
+/* The kernel NAME as a task with a copy of its arguments. */
+#define TASK(scope, name, args, span)                                          \
+  typedef struct name##_arg {                                                  \
     const ts_kernels *kernels;                                                 \
     args a;                                                                    \
-  } ts_run_##name##_arg;                                                       \
+  } name##_arg;                                                                \
   static ts_err name##_task(void *p, ts_lane *lane) {                          \
     (void)lane;                                                                \
-    const ts_run_##name##_arg *t = p;                                          \
+    const name##_arg *t = p;                                                   \
     return t->kernels->name(&t->a);                                            \
   }                                                                            \
-  static ts_err run_##name(const ts_layer *l, const ts_layer_run *r,           \
-                           const args *a) {                                    \
-    const ts_run_##name##_arg t = {l->spec->kernels, *a};                      \
+  scope ts_err ts_run_##name(const ts_layer *l, const ts_layer_run *r,         \
+                             const args *a) {                                  \
+    const name##_arg t = {l->spec->kernels, *a};                               \
     return ts_lane_run(r->lane, span, name##_task, t);                         \
   }
-TASK(contract, ts_contract_args, "contract")
-TASK(map, ts_map_args, "elementwise")
-TASK(act_forward, ts_act_args, "activation")
-TASK(act_backward, ts_act_args, "activation backward")
-TASK(norm_forward, ts_norm_args, "norm")
-TASK(norm_backward, ts_norm_args, "norm backward")
-TASK(column_sums, ts_column_sums_args, "column sums")
-TASK(column_apply, ts_column_apply_args, "column apply")
-TASK(batch_norm_forward, ts_batch_norm_args, "batch norm")
-TASK(batch_norm_backward, ts_batch_norm_args, "batch norm backward")
-TASK(dropout, ts_dropout_args, "dropout")
-TASK(max_forward, ts_max_args, "max")
-TASK(max_backward, ts_max_args, "max backward")
-TASK(fm_forward, ts_fm_args, "interaction")
-TASK(fm_backward, ts_fm_args, "interaction backward")
-
-ts_err ts_run_contract(const ts_layer *l, const ts_layer_run *r,
-                       const ts_contract_args *a) {
-  return run_contract(l, r, a);
-}
-
-ts_err ts_run_map(const ts_layer *l, const ts_layer_run *r,
-                  const ts_map_args *a) {
-  return run_map(l, r, a);
-}
-
-ts_err ts_run_act(const ts_layer *l, const ts_layer_run *r,
-                  const ts_act_args *a, ts_pass pass) {
-  return pass == TS_FORWARD ? run_act_forward(l, r, a)
-                            : run_act_backward(l, r, a);
-}
-
-ts_err ts_run_norm(const ts_layer *l, const ts_layer_run *r,
-                   const ts_norm_args *a, ts_pass pass) {
-  return pass == TS_FORWARD ? run_norm_forward(l, r, a)
-                            : run_norm_backward(l, r, a);
-}
-
-ts_err ts_run_column_sums(const ts_layer *l, const ts_layer_run *r,
-                          const ts_column_sums_args *a) {
-  return run_column_sums(l, r, a);
-}
-
-ts_err ts_run_column_apply(const ts_layer *l, const ts_layer_run *r,
-                           const ts_column_apply_args *a) {
-  return run_column_apply(l, r, a);
-}
-
-ts_err ts_run_batch_norm(const ts_layer *l, const ts_layer_run *r,
-                         const ts_batch_norm_args *a, ts_pass pass) {
-  return pass == TS_FORWARD ? run_batch_norm_forward(l, r, a)
-                            : run_batch_norm_backward(l, r, a);
-}
-
-ts_err ts_run_dropout(const ts_layer *l, const ts_layer_run *r,
-                      const ts_dropout_args *a) {
-  return run_dropout(l, r, a);
-}
-
-ts_err ts_run_max(const ts_layer *l, const ts_layer_run *r,
-                  const ts_max_args *a, ts_pass pass) {
-  return pass == TS_FORWARD ? run_max_forward(l, r, a)
-                            : run_max_backward(l, r, a);
-}
-
-ts_err ts_run_fm(const ts_layer *l, const ts_layer_run *r, const ts_fm_args *a,
-                 ts_pass pass) {
-  return pass == TS_FORWARD ? run_fm_forward(l, r, a)
-                            : run_fm_backward(l, r, a);
-}
+/* NAME_forward and NAME_backward as one function. */
+#define PASSES(name, args, span)                                               \
+  TASK(static, name##_forward, args, span)                                     \
+  TASK(static, name##_backward, args, span " backward")                        \
+  ts_err ts_run_##name(const ts_layer *l, const ts_layer_run *r,               \
+                       const args *a, ts_pass pass) {                          \
+    return pass == TS_FORWARD ? ts_run_##name##_forward(l, r, a)               \
+                              : ts_run_##name##_backward(l, r, a);             \
+  }
+TASK(, contract, ts_contract_args, "contract")
+TASK(, map, ts_map_args, "elementwise")
+TASK(, column_sums, ts_column_sums_args, "column sums")
+TASK(, column_apply, ts_column_apply_args, "column apply")
+TASK(, dropout, ts_dropout_args, "dropout")
+PASSES(act, ts_act_args, "activation")
+PASSES(norm, ts_norm_args, "norm")
+PASSES(batch_norm, ts_batch_norm_args, "batch norm")
+PASSES(max, ts_max_args, "max")
+PASSES(fm, ts_fm_args, "interaction")
 
 /* ---- sums of columns into f32 -------------------------------------------- */
 
@@ -108,7 +57,7 @@ ts_err ts_run_bias_grad(const ts_layer *l, const ts_layer_run *r, float *grad,
                               .n_i = n,
                               .n_j = 1,
                               .scale = 1};
-  return run_contract(l, r, &a);
+  return ts_run_contract(l, r, &a);
 }
 
 ts_err ts_run_copy(const ts_layer *l, const ts_layer_run *r, float *to,
@@ -125,7 +74,7 @@ ts_err ts_run_copy(const ts_layer *l, const ts_layer_run *r, float *to,
                          .op = TS_MAP_MULTIPLY,
                          .scale = 1,
                          .add = add};
-  return run_map(l, r, &a);
+  return ts_run_map(l, r, &a);
 }
 
 ts_err ts_run_rows(const ts_layer *l, const ts_layer_run *r, ts_map_op op,
@@ -144,7 +93,7 @@ ts_err ts_run_rows(const ts_layer *l, const ts_layer_run *r, ts_map_op op,
                          .op = op,
                          .scale = scale,
                          .add = add};
-  return run_map(l, r, &m);
+  return ts_run_map(l, r, &m);
 }
 
 ts_err ts_packed_take(ts_packed *p, ts_layer *l, int32_t k) {
@@ -193,7 +142,7 @@ ts_err ts_run_drop(const ts_layer *l, const ts_layer_run *r, int32_t i,
                        .p = (float)p};
   if (r->training && p > 0) {
     ts_rng_key(a.key, ts_fnv1a(TS_FNV_START, of, sizeof of), TS_RNG_DROPOUT);
-    return run_dropout(l, r, &a);
+    return ts_run_dropout(l, r, &a);
   }
   if (to.p == from.p) return TS_OK;
   return ts_run_copy(l, r, to.p, to.stride, from.p, from.stride, n, false);
@@ -223,7 +172,7 @@ ts_err ts_run_products(const ts_layer *l, const ts_layer_run *r, float *c,
                        bool add) {
   const ts_contract_args t = {c,   a,   b,   cs,  as,    bs, n.b,
                               n.k, n.h, n.i, n.j, scale, add};
-  return run_contract(l, r, &t);
+  return ts_run_contract(l, r, &t);
 }
 
 ts_err ts_run_times(const ts_layer *l, const ts_layer_run *r, float *y,
@@ -232,7 +181,7 @@ ts_err ts_run_times(const ts_layer *l, const ts_layer_run *r, float *y,
                     bool add) {
   const ts_map_args t = {
       y, a, x, ys, as, xs, n.b, n.h, n.i, n.j, TS_MAP_MULTIPLY, scale, add};
-  return run_map(l, r, &t);
+  return ts_run_map(l, r, &t);
 }
 
 ts_err ts_run_act_rows(const ts_layer *l, const ts_layer_run *r,

@@ -34,6 +34,20 @@ const double *lr_param(const lr_point *p, const char *name) {
   return w;
 }
 
+const double *lr_param_of(const lr_point *p, const char *fmt, int32_t i) {
+  char name[64];
+  snprintf(name, sizeof name, fmt, i);
+  return lr_param(p, name);
+}
+
+void lr_affine(double *y, const double *w, const double *b, const double *x,
+               int32_t n_out, int32_t n_in) {
+  for (int32_t o = 0; o < n_out; o++) {
+    y[o] = b ? b[o] : 0;
+    for (int32_t i = 0; i < n_in; i++) y[o] += w[o * n_in + i] * x[i];
+  }
+}
+
 void lr_embeddings(const lr_point *p, double *x) {
   for (int32_t b = 0; b < p->batch; b++)
     for (int32_t f = 0; f < p->n_features; f++)

@@ -34,6 +34,11 @@ typedef struct lr_point {
 } lr_point;
 /* The parameter (or buffer) NAME; the test fails where there is none. */
 const double *lr_param(const lr_point *, const char *name);
+/* The same of a name that is FMT with the number I. */
+const double *lr_param_of(const lr_point *, const char *fmt, int32_t i);
+/* Y (n_out) = W x + B, of one row; B NULL: 0. */
+void lr_affine(double *y, const double *w, const double *b, const double *x,
+               int32_t n_out, int32_t n_in);
 /* Embeddings side by side (batch, all dims), into X. */
 void lr_embeddings(const lr_point *, double *x);
 

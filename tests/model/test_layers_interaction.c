@@ -10,21 +10,6 @@
 
 enum { MOST = 512 };
 
-/* Y (n_out) = W x + B, of one row. */
-static void affine(double *y, const double *w, const double *b, const double *x,
-                   int32_t n_out, int32_t n_in) {
-  for (int32_t o = 0; o < n_out; o++) {
-    y[o] = b ? b[o] : 0;
-    for (int32_t i = 0; i < n_in; i++) y[o] += w[o * n_in + i] * x[i];
-  }
-}
-
-static const double *param(const lr_point *p, const char *fmt, int32_t l) {
-  char name[64];
-  snprintf(name, sizeof name, fmt, l);
-  return lr_param(p, name);
-}
-
 /* ---- cross --------------------------------------------------------------- */
 
 /* ARG: the rank, 0: full. */
@@ -36,9 +21,11 @@ static void cross_oracle(double *out, const lr_point *p, const void *arg) {
   for (int32_t s = 0; s < p->batch; s++)
     for (int32_t l = 0; l < 2; l++) {
       double *x = out + s * n;
-      if (rank) affine(u, param(p, "y.V_kernels.%d", l), NULL, x, rank, n);
-      affine(t, param(p, rank ? "y.W_kernels.%d" : "y.kernels.%d", l),
-             param(p, "y.bias.%d", l), rank ? u : x, n, rank ? rank : n);
+      if (rank)
+        lr_affine(u, lr_param_of(p, "y.V_kernels.%d", l), NULL, x, rank, n);
+      lr_affine(t, lr_param_of(p, rank ? "y.W_kernels.%d" : "y.kernels.%d", l),
+                lr_param_of(p, "y.bias.%d", l), rank ? u : x, n,
+                rank ? rank : n);
       for (int32_t i = 0; i < n; i++) x[i] += x0[s * n + i] * t[i];
     }
 }
@@ -54,9 +41,9 @@ static void vector_cross_oracle(double *out, const lr_point *p,
   for (int32_t s = 0; s < p->batch; s++)
     for (int32_t l = 0; l < 3; l++) {
       double *x = out + s * n;
-      affine(&dot, param(p, "y.%d.weight", l), NULL, x, 1, n);
+      lr_affine(&dot, lr_param_of(p, "y.%d.weight", l), NULL, x, 1, n);
       for (int32_t i = 0; i < n; i++)
-        x[i] += x0[s * n + i] * dot + param(p, "y.%d.bias", l)[i];
+        x[i] += x0[s * n + i] * dot + lr_param_of(p, "y.%d.bias", l)[i];
     }
 }
 
@@ -71,18 +58,19 @@ static void moe_oracle(double *out, const lr_point *p, const void *arg) {
   for (int32_t s = 0; s < p->batch; s++)
     for (int32_t l = 0; l < 2; l++) {
       double *x = out + s * n, y[MOST], gate[E], sum = 0;
-      const double *U = param(p, "y.%d.weight", 4 * l + 3);
+      const double *U = lr_param_of(p, "y.%d.weight", 4 * l + 3);
       memcpy(y, x, (size_t)n * sizeof *y);
-      affine(gate, param(p, "y.%d.weight", 4 * l + 1), NULL, x, E, n);
+      lr_affine(gate, lr_param_of(p, "y.%d.weight", 4 * l + 1), NULL, x, E, n);
       for (int e = 0; e < E; e++) sum += exp(gate[e]);
       for (int e = 0; e < E; e++) {
         double h[R], c[R];
-        affine(h, param(p, "y.%d.weight", 4 * l) + e * R * n, NULL, x, R, n);
+        lr_affine(h, lr_param_of(p, "y.%d.weight", 4 * l) + e * R * n, NULL, x,
+                  R, n);
         for (int k = 0; k < R; k++) h[k] = tanh(h[k]);
-        affine(c, param(p, "y.%d.weight", 4 * l + 2) + e * R * R, NULL, h, R,
-               R);
+        lr_affine(c, lr_param_of(p, "y.%d.weight", 4 * l + 2) + e * R * R, NULL,
+                  h, R, R);
         for (int32_t i = 0; i < n; i++) {
-          double t = param(p, "y.%d.bias", 4 * l + 3)[i];
+          double t = lr_param_of(p, "y.%d.bias", 4 * l + 3)[i];
           for (int k = 0; k < R; k++)
             t += U[i * E * R + e * R + k] * tanh(c[k]);
           y[i] += exp(gate[e]) / sum * x0[s * n + i] * t;
@@ -139,7 +127,7 @@ static void pairs_oracle(double *out, const lr_point *p, const void *arg) {
         const int32_t at = form == ALL ? 0 : form == EACH ? i : pair;
         const double *x = p->emb[j] + s * d;
         double t[MOST], sum = 0;
-        affine(t, w + at * d * d, NULL, p->emb[i] + s * d, d, d);
+        lr_affine(t, w + at * d * d, NULL, p->emb[i] + s * d, d, d);
         for (int32_t c = 0; c < d; c++) {
           sum += t[c] * x[c];
           if (form != OUTER) *out++ = t[c] * x[c];
@@ -204,9 +192,9 @@ static void senet_oracle(double *out, const lr_point *p, const void *arg) {
       z[i] = 0;
       for (int32_t c = 0; c < d; c++) z[i] += p->emb[i][s * d + c] / d;
     }
-    affine(hidden, lr_param(p, "y.0.weight"), NULL, z, h, f);
+    lr_affine(hidden, lr_param(p, "y.0.weight"), NULL, z, h, f);
     for (int32_t i = 0; i < h; i++) hidden[i] = fmax(0, hidden[i]);
-    affine(a, lr_param(p, "y.1.weight"), NULL, hidden, f, h);
+    lr_affine(a, lr_param(p, "y.1.weight"), NULL, hidden, f, h);
     for (int32_t i = 0; i < f; i++) {
       a[i] = arg ? 1 / (1 + exp(-a[i])) : fmax(0, a[i]);
       for (int32_t c = 0; c < d; c++) *out++ = a[i] * p->emb[i][s * d + c];
@@ -240,7 +228,7 @@ static void attend(double *y, const double *x, const double *w,
   const int32_t a = t->heads * t->dim, parts = t->residual && n != a ? 4 : 3;
   double q[MOST];
   for (int32_t i = 0; i < f; i++)
-    affine(q + i * parts * a, w, NULL, x + i * n, parts * a, n);
+    lr_affine(q + i * parts * a, w, NULL, x + i * n, parts * a, n);
   for (int32_t i = 0; i < f; i++)
     for (int32_t h = 0; h < t->heads; h++) {
       double p[MOST], sum = 0;
@@ -270,7 +258,7 @@ static void attention_oracle(double *out, const lr_point *p, const void *arg) {
   for (int32_t s = 0; s < p->batch; s++, n = p->dim[0]) {
     memcpy(x, all + s * f * n, (size_t)(f * n) * sizeof *x);
     for (int32_t l = 0; l < t->layers; l++, n = a) {
-      attend(out + s * f * a, x, param(p, "y.%d.weight", l), t, f, n);
+      attend(out + s * f * a, x, lr_param_of(p, "y.%d.weight", l), t, f, n);
       memcpy(x, out + s * f * a, (size_t)(f * a) * sizeof *x);
     }
   }
@@ -322,8 +310,8 @@ static void cin_oracle(double *out, const lr_point *p, const void *arg) {
         double map[MOST];
         for (int32_t i = 0; i < prev * f; i++)
           z[i] = x[i / f * d + c] * x0[i % f * d + c];
-        affine(map, param(p, "y.%d.weight", l), param(p, "y.%d.bias", l), z, h,
-               prev * f);
+        lr_affine(map, lr_param_of(p, "y.%d.weight", l),
+                  lr_param_of(p, "y.%d.bias", l), z, h, prev * f);
         for (int32_t i = 0; i < h; i++)
           y[i * d + c] = t->relu ? fmax(0, map[i]) : map[i];
       }

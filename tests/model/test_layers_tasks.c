@@ -10,21 +10,6 @@
 
 enum { MOST = 256 };
 
-/* Y (n_out) = W x + B, of one row. */
-static void affine(double *y, const double *w, const double *b, const double *x,
-                   int32_t n_out, int32_t n_in) {
-  for (int32_t o = 0; o < n_out; o++) {
-    y[o] = b ? b[o] : 0;
-    for (int32_t i = 0; i < n_in; i++) y[o] += w[o * n_in + i] * x[i];
-  }
-}
-
-static const double *param(const lr_point *p, const char *fmt, int32_t l) {
-  char name[64];
-  snprintf(name, sizeof name, fmt, l);
-  return lr_param(p, name);
-}
-
 static double sigmoid(double x) {
   return 1 / (1 + exp(-x));
 }
@@ -45,9 +30,9 @@ static void gated_cross_oracle(double *out, const lr_point *p,
   for (int32_t s = 0; s < p->batch; s++)
     for (int32_t l = 0; l < 2; l++) {
       double *x = out + s * n;
-      affine(t, param(p, "y.%d.weight", 2 * l), param(p, "y.%d.bias", 2 * l), x,
-             n, n);
-      affine(g, param(p, "y.%d.weight", 2 * l + 1), NULL, x, n, n);
+      lr_affine(t, lr_param_of(p, "y.%d.weight", 2 * l),
+                lr_param_of(p, "y.%d.bias", 2 * l), x, n, n);
+      lr_affine(g, lr_param_of(p, "y.%d.weight", 2 * l + 1), NULL, x, n, n);
       for (int32_t i = 0; i < n; i++)
         x[i] += x0[s * n + i] * t[i] * sigmoid(g[i]);
     }
@@ -67,13 +52,13 @@ static void mask_oracle(double *out, const lr_point *p, const void *arg) {
     const double *e = all + s * t->m,
                  *x = t->n < t->m ? p->emb[0] + s * t->n : e;
     double h[MOST], m[MOST], *y = out + s * 5;
-    affine(h, lr_param(p, "y.0.weight"), lr_param(p, "y.0.bias"), e, t->hidden,
-           t->m);
+    lr_affine(h, lr_param(p, "y.0.weight"), lr_param(p, "y.0.bias"), e,
+              t->hidden, t->m);
     relu(h, t->hidden);
-    affine(m, lr_param(p, "y.1.weight"), lr_param(p, "y.1.bias"), h, t->n,
-           t->hidden);
+    lr_affine(m, lr_param(p, "y.1.weight"), lr_param(p, "y.1.bias"), h, t->n,
+              t->hidden);
     for (int32_t i = 0; i < t->n; i++) m[i] *= x[i];
-    affine(y, lr_param(p, "y.2.weight"), NULL, m, 5, t->n);
+    lr_affine(y, lr_param(p, "y.2.weight"), NULL, m, 5, t->n);
     if (t->norm) {
       double mean = 0, var = 0;
       for (int32_t i = 0; i < 5; i++) mean += y[i] / 5;
@@ -124,9 +109,9 @@ static void two_stream_oracle(double *out, const lr_point *p, const void *arg) {
     const double *b = p->emb[2] + s * 6;
     double a[8], one[MOST];
     for (int32_t i = 0; i < 8; i++) a[i] = p->emb[i / 4][s * 4 + i % 4];
-    affine(out + s * u, lr_param(p, "y.0.weight"), lr_param(p, "y.0.bias"), a,
-           u, 8);
-    affine(one, lr_param(p, "y.1.weight"), lr_param(p, "y.1.bias"), b, u, 6);
+    lr_affine(out + s * u, lr_param(p, "y.0.weight"), lr_param(p, "y.0.bias"),
+              a, u, 8);
+    lr_affine(one, lr_param(p, "y.1.weight"), lr_param(p, "y.1.bias"), b, u, 6);
     for (int32_t o = 0; o < u; o++) {
       double *y = &out[s * u + o];
       *y += one[o];
@@ -183,7 +168,7 @@ static void mixtures(double out[][5], const lr_point *p, const expert_shape *t,
       snprintf(name, sizeof name, "%s.%d.weight", t->name, i);
       const double *w = lr_param(p, name);
       snprintf(name, sizeof name, "%s.%d.bias", t->name, i);
-      affine(y[e], w, lr_param(p, name), h, 5, j ? 5 : n);
+      lr_affine(y[e], w, lr_param(p, name), h, 5, j ? 5 : n);
       relu(y[e], 5);
       memcpy(h, y[e], sizeof y[e]);
     }
@@ -193,7 +178,7 @@ static void mixtures(double out[][5], const lr_point *p, const expert_shape *t,
     const int32_t k = is_shared ? all : t->shared + t->own;
     double sum = 0;
     snprintf(name, sizeof name, "%s.%d.weight", t->name, all * t->layers + g);
-    affine(logit, lr_param(p, name), NULL, x[g], k, n);
+    lr_affine(logit, lr_param(p, name), NULL, x[g], k, n);
     for (int32_t i = 0; i < k; i++) sum += exp(logit[i]);
     for (int32_t c = 0; c < 5; c++) out[g][c] = 0;
     for (int32_t i = 0; i < k; i++) {
