@@ -30,7 +30,7 @@
   X(lars_sgd)                                                                  \
   X(none)
 
-/* ts_model_name in a file of src/model/. */
+/* Models that keys of their own describe: src/model/named.c. */
 #define TS_MODELS(X)                                                           \
   X(dlrm)                                                                      \
   X(dcnv2)                                                                     \

@@ -157,11 +157,6 @@ ts_err ts_plot_model(const char *deck, const char *const *sets, int n_sets,
   ts_drawing d = {0};
   TS_TRY(ts_deck_read_all(&c, deck, sets, n_sets));
   TS_TRY(ts_deck_spare(c, "--out", out));
-  if (!c->model.n_layers)
-    TS_THROW(TS_ERR_USAGE,
-             "plot --model: model.kind = \"%s\" is no graph of layers: those "
-             "of model.layers are",
-             c->model.kind);
   const ts_model_spec spec = {
       .config = c, .n_features = ts_feature_count(c), .batch_max = 1};
   TS_TRY(ts_graph_plan(&g, &spec));

@@ -4,7 +4,6 @@
 #include <math.h>
 
 #include "base/mem.h"
-#include "base/str.h"
 #include "runtime/arrays.h"
 
 struct ts_mlp {
@@ -18,43 +17,6 @@ struct ts_mlp {
   bool need_dx;
 };
 
-static ts_err add_params(ts_mlp *m, const ts_mlp_spec *s, ts_params *params,
-                         uint64_t seed, int32_t i, int32_t n_in,
-                         ts_lane *lane) {
-  ts_err err = TS_OK;
-  ts_str prefix = {0}, name = {0}, group = {0};
-  ts_device *device = ts_lane_device(lane);
-  const bool last = i == s->n_layers - 1 && s->last_name;
-  const double bound = 1.0 / sqrt((double)n_in);
-  if (s->param) {
-    const bool end = i == s->n_layers - 1;
-    TS_DO(
-        s->param(s->arg, &m->W[i], i, end, "weight", m->n_out[i], n_in, bound));
-    return s->param(s->arg, &m->b[i], i, end, "bias", m->n_out[i], 0, bound);
-  }
-  if (last)
-    TS_TRY(ts_str_append(&prefix, "%s", s->last_name));
-  else if (!s->tail)
-    TS_TRY(ts_str_append(&prefix, "%s.%d", s->name, 2 * i));
-  else
-    TS_TRY(ts_str_append(&prefix, "%s.%d.%s", s->name, i, s->tail));
-  TS_TRY(ts_str_append(&group, "%s.%d", s->group, i));
-  TS_TRY(ts_str_append(&name, "%s.weight", prefix.text));
-  TS_TRY(ts_params_add(params, device, &m->W[i], name.text, group.text,
-                       m->n_out[i], n_in));
-  ts_str_reset(&name);
-  TS_TRY(ts_str_append(&name, "%s.bias", prefix.text));
-  TS_TRY(ts_params_add(params, device, &m->b[i], name.text, group.text,
-                       m->n_out[i], 0));
-  TS_TRY(ts_param_init_uniform(m->W[i], seed, bound));
-  TS_TRY(ts_param_init_uniform(m->b[i], seed, bound));
-done:
-  ts_str_reset(&prefix);
-  ts_str_reset(&name);
-  ts_str_reset(&group);
-  return err;
-}
-
 /* Whether the activations of layer i are of bf16, and their stride. */
 static bool is_half(const ts_mlp *m, const ts_mlp_spec *s, int32_t i) {
   return i < m->n_layers - 1 &&
@@ -65,8 +27,8 @@ static int32_t stride_of(const ts_mlp *m, const ts_mlp_spec *s, int32_t i) {
   return is_half(m, s, i) ? (m->n_out[i] + 31) / 32 * 32 : m->n_out[i];
 }
 
-static ts_err add_layer(ts_mlp *m, const ts_mlp_spec *s, ts_params *params,
-                        uint64_t seed, int32_t i, ts_lane *lane) {
+static ts_err add_layer(ts_mlp *m, const ts_mlp_spec *s, int32_t i,
+                        ts_lane *lane) {
   const int32_t n_in = i ? m->n_out[i - 1] : s->n_in;
   const ts_linear_spec spec = {
       .n_in = n_in,
@@ -85,7 +47,11 @@ static ts_err add_layer(ts_mlp *m, const ts_mlp_spec *s, ts_params *params,
   ts_device *device = ts_lane_device(lane);
   const int64_t n = (int64_t)s->batch_max * stride_of(m, s, i);
   const size_t size = is_half(m, s, i) ? 2 : 4;
-  TS_DO(add_params(m, s, params, seed, i, n_in, lane));
+  const bool last = i == s->n_layers - 1;
+  const double bound = 1.0 / sqrt((double)n_in);
+  TS_DO(
+      s->param(s->arg, &m->W[i], i, last, "weight", m->n_out[i], n_in, bound));
+  TS_DO(s->param(s->arg, &m->b[i], i, last, "bias", m->n_out[i], 0, bound));
   TS_DO(ts_linear_create(&m->layer[i], &spec, m->W[i], m->b[i], lane));
   TS_DO(ts_arrays_take(&m->arrays, device, &m->y[i], n, size,
                        TS_TAG_ACTIVATIONS));
@@ -93,8 +59,7 @@ static ts_err add_layer(ts_mlp *m, const ts_mlp_spec *s, ts_params *params,
                         TS_TAG_ACTIVATIONS);
 }
 
-ts_err ts_mlp_create(ts_mlp **out, const ts_mlp_spec *s, ts_params *params,
-                     uint64_t seed, ts_lane *lane) {
+ts_err ts_mlp_create(ts_mlp **out, const ts_mlp_spec *s, ts_lane *lane) {
   ts_err err = TS_OK;
   ts_mlp *m = NULL;
   const int32_t n = s->n_layers;
@@ -108,8 +73,7 @@ ts_err ts_mlp_create(ts_mlp **out, const ts_mlp_spec *s, ts_params *params,
   TS_TRY(ts_mem_many(m->y, n, DENSE));
   TS_TRY(ts_mem_many(m->dy, n, DENSE));
   for (int32_t i = 0; i < n; i++) m->n_out[i] = (int32_t)s->sizes[i];
-  for (int32_t i = 0; i < n; i++)
-    TS_TRY(add_layer(m, s, params, seed, i, lane));
+  for (int32_t i = 0; i < n; i++) TS_TRY(add_layer(m, s, i, lane));
   *out = m;
   m = NULL;
 done:

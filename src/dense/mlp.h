@@ -13,12 +13,8 @@ typedef struct ts_mlp_spec {
   const int64_t *sizes; /* (n_layers) outputs */
   int32_t n_layers;
   bool last_linear; /* no ReLU on the last layer */
-  /* Parameters of layer i are NAME.i.TAIL.{weight,bias}; of the last one
-   * LAST_NAME.{weight,bias} where that is not NULL; its group is GROUP.i.
-   * TAIL NULL: NAME.(2 i).{weight,bias}, as in a list that counts ReLUs. */
-  const char *name, *tail, *last_name, *group;
-  /* Unless NULL: makes the parameter TAIL ("weight", "bias") of layer I in
-   * their place, with values uniform in +-BOUND. */
+  /* Makes the parameter TAIL ("weight", "bias") of layer I, with values uniform
+   * in +-BOUND. */
   ts_err (*param)(void *arg, ts_param **, int32_t i, bool last,
                   const char *tail, int32_t rows, int32_t cols, double bound);
   void *arg;
@@ -30,9 +26,7 @@ typedef struct ts_mlp_spec {
   const ts_kernels *kernels; /* as ts_linear_spec has them */
 } ts_mlp_spec;
 
-/* Adds its parameters to PARAMS and initialises them from SEED. */
-ts_err ts_mlp_create(ts_mlp **, const ts_mlp_spec *, ts_params *, uint64_t seed,
-                     ts_lane *);
+ts_err ts_mlp_create(ts_mlp **, const ts_mlp_spec *, ts_lane *);
 void ts_mlp_destroy(ts_mlp *);
 /* *Y = the last layer's activations (batch, last size), owned by the MLP,
  * valid until the next forward.  X must stay until backward.  Enqueues. */

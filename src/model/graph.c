@@ -7,7 +7,7 @@
 #include "base/mem.h"
 #include "model/layer_ops.h"
 
-static void destroy(ts_model *m) {
+void ts_model_destroy(ts_model *m) {
   ts_graph *g = (ts_graph *)m;
   if (!g) return;
   ts_graph_reset(g);
@@ -49,14 +49,11 @@ static ts_err create_layers(ts_graph *g, ts_lane *lane) {
   return TS_OK;
 }
 
-extern const ts_model_ops ts_model_graph;
-
-static ts_err create(ts_model **out, const ts_model_spec *s, ts_device *device,
-                     ts_lane *lane) {
+ts_err ts_model_create(ts_model **out, const ts_model_spec *s,
+                       ts_device *device, ts_lane *lane) {
   ts_err err = TS_OK;
   ts_graph *g = NULL;
   TS_TRY(ts_mem_alloc(&g, sizeof *g, TS_TAG_DENSE));
-  g->base.ops = &ts_model_graph;
   g->base.params.deferred = s->deferred;
   g->device = device;
   TS_TRY(ts_graph_plan(g, s));
@@ -65,7 +62,7 @@ static ts_err create(ts_model **out, const ts_model_spec *s, ts_device *device,
   *out = &g->base;
   g = NULL;
 done:
-  destroy((ts_model *)g);
+  ts_model_destroy((ts_model *)g);
   return err;
 }
 
@@ -110,17 +107,17 @@ static ts_err backward(ts_graph *g, int32_t from, int32_t to,
   return TS_OK;
 }
 
-static ts_err dense_forward(ts_model *m, const float *dense, int32_t batch,
-                            const ts_layer_hooks *hooks, ts_lane *lane) {
+ts_err ts_model_dense_forward(ts_model *m, const float *dense, int32_t batch,
+                              const ts_layer_hooks *hooks, ts_lane *lane) {
   ts_graph *g = (ts_graph *)m;
   const ts_layer_run run = run_of(g, batch, hooks, lane);
   g->dense.x = (float *)dense;
   return forward(g, 0, g->n_below, &run);
 }
 
-static ts_err over_forward(ts_model *m, float **logits, const ts_emb_views *emb,
-                           int32_t batch, const ts_layer_hooks *hooks,
-                           ts_lane *lane) {
+ts_err ts_model_over_forward(ts_model *m, float **logits,
+                             const ts_emb_views *emb, int32_t batch,
+                             const ts_layer_hooks *hooks, ts_lane *lane) {
   ts_graph *g = (ts_graph *)m;
   const ts_layer_run run = run_of(g, batch, hooks, lane);
   g->views = *emb;
@@ -129,9 +126,9 @@ static ts_err over_forward(ts_model *m, float **logits, const ts_emb_views *emb,
   return TS_OK;
 }
 
-static ts_err over_backward(ts_model *m, float *dlogits,
-                            const ts_emb_views *emb, int32_t batch,
-                            const ts_layer_hooks *hooks, ts_lane *lane) {
+ts_err ts_model_over_backward(ts_model *m, float *dlogits,
+                              const ts_emb_views *emb, int32_t batch,
+                              const ts_layer_hooks *hooks, ts_lane *lane) {
   ts_graph *g = (ts_graph *)m;
   const ts_layer_run run = run_of(g, batch, hooks, lane);
   g->views = *emb;
@@ -139,31 +136,26 @@ static ts_err over_backward(ts_model *m, float *dlogits,
   return backward(g, g->n_below, g->n, &run);
 }
 
-static ts_err dense_backward(ts_model *m, int32_t batch,
-                             const ts_layer_hooks *hooks, ts_lane *lane) {
+ts_err ts_model_dense_backward(ts_model *m, int32_t batch,
+                               const ts_layer_hooks *hooks, ts_lane *lane) {
   ts_graph *g = (ts_graph *)m;
   const ts_layer_run run = run_of(g, batch, hooks, lane);
   return backward(g, 0, g->n_below, &run);
 }
 
-/* Besides one for each weight. */
-static double products(const ts_model_spec *s) {
+ts_err ts_model_counted(ts_model_count *c, const ts_model_spec *s) {
+  ts_err err = TS_OK;
   ts_graph g = {0};
-  double sum = 0;
-  if (ts_graph_plan(&g, s) != TS_OK) ts_err_clear(); /* create says it */
-  for (int32_t i = 0; i < g.n; i++)
-    if (g.layers[i]->ops->products)
-      sum += g.layers[i]->ops->products(g.layers[i]);
+  *c = (ts_model_count){0};
+  TS_TRY(ts_graph_plan(&g, s));
+  for (int32_t i = 0; i < g.n; i++) {
+    const ts_layer *l = g.layers[i];
+    if (l->ops->products) c->products += l->ops->products(l);
+    if (l->ops->count) l->ops->count(c, l);
+    for (int32_t k = 0; k < l->n_out; k++)
+      c->activations += 2.0 * l->out[k].stride;
+  }
+done:
   ts_graph_reset(&g);
-  return sum;
+  return err;
 }
-
-const ts_model_ops ts_model_graph = {.kind = "graph",
-                                     .any_dims = true,
-                                     .products = products,
-                                     .create = create,
-                                     .destroy = destroy,
-                                     .dense_forward = dense_forward,
-                                     .over_forward = over_forward,
-                                     .over_backward = over_backward,
-                                     .dense_backward = dense_backward};

@@ -3,6 +3,7 @@
  *   graph_names.c   what `in` and the outputs stand for
  *   graph_plan.c    layers in running order, shapes, checks; creates nothing
  *   graph_outputs.c the logits, what nobody reads, the order
+ *   graph_half.c    which values are bf16
  *   graph_memory.c  which values lie where, by lifetime
  *   graph.c         the model: create, forward, backward
  *   graph_print.c   the table of train --check
@@ -14,11 +15,14 @@
 #pragma once
 
 #include "model/layer.h"
+#include "model/named.h"
 #include "runtime/comm.h"
 
 typedef struct ts_graph {
   ts_model base;
   ts_model_spec spec;
+  ts_layer_list list; /* the deck's, or .. */
+  ts_layer_list made; /* .. what model.kind stands for */
   ts_device *device;  /* NULL: a plan alone */
   ts_layer **layers;  /* (n) in running order, with those the graph adds */
   int32_t n, n_below; /* the first n_below run before embeddings are there */
@@ -44,6 +48,8 @@ ts_err ts_graph_plan(ts_graph *, const ts_model_spec *);
 void ts_graph_reset(ts_graph *);
 /* The logits; layers in running order; DECK errors for what nobody reads. */
 ts_err ts_graph_outputs(ts_graph *);
+/* Values that are bf16: from one layer to the next, where both say so. */
+void ts_graph_halve(ts_graph *);
 /* slab_floats, and with a device the slab and the places of values and their
  * gradients in it. */
 ts_err ts_graph_place(ts_graph *);

@@ -55,7 +55,8 @@ static void find_readers(ts_graph *g) {
 static ts_err lives_of_output(ts_graph *g, ts_lives *all, int32_t i,
                               ts_value *v) {
   const ts_layer *l = g->layers[i];
-  const int64_t floats = (int64_t)g->spec.batch_max * v->stride;
+  const int64_t n = (int64_t)g->spec.batch_max * v->stride;
+  const int64_t floats = v->half ? (n + 1) / 2 : n;
   const bool padded = v->stride > ts_shape_width(v->shape);
   int32_t last = v->last;
   const bool kept = g->spec.keeps && !strcmp(g->spec.keeps, v->name);
@@ -70,8 +71,8 @@ static ts_err lives_of_output(ts_graph *g, ts_lives *all, int32_t i,
   return add(all, &v->dx, floats, 2 * g->n - v->last, 2 * g->n - i);
 }
 
-/* The last reader's gradient is the value's; others have a place apart, as
- * long as their own backward pass and the sum take. */
+/* The last reader's gradient is the value's; others add to it, or have a place
+ * apart, as long as their own backward pass and the sum take. */
 static ts_err lives_of_inputs(ts_graph *g, ts_lives *all, int32_t i) {
   ts_layer *l = g->layers[i];
   for (int32_t k = 0; k < ts_layer_n_in(l); k++) {
@@ -82,6 +83,7 @@ static ts_err lives_of_inputs(ts_graph *g, ts_lives *all, int32_t i) {
       again |= l->in[j].value == v;
     if (!g->spec.training || v->is_input || v->emb) continue;
     if (v->last == i && !again) continue;
+    if ((in->add = l->ops->adds_dx && v->last != i && !again)) continue;
     TS_DO(add(all, &in->dx, (int64_t)g->spec.batch_max * v->stride,
               2 * g->n - i, 2 * g->n - i));
   }

@@ -138,8 +138,8 @@ static ts_err count(ts_graph *g, const ts_strings *names) {
 ts_err ts_graph_count_reads(ts_graph *g) {
   const ts_config *c = g->spec.config;
   TS_DO(ts_mem_many(g->n_reads, ts_feature_count(c) + 1, DENSE));
-  for (int32_t i = 0; i < c->model.n_layers; i++) {
-    const ts_layer_config *l = &c->model.layers[i];
+  for (int32_t i = 0; i < g->list.n; i++) {
+    const ts_layer_config *l = &g->list.item[i];
     const ts_strings *names[] = {&l->in, &l->query, &l->gate, &l->items};
     for (int k = 0; k < TS_ROLE_COUNT; k++) TS_DO(count(g, names[k]));
   }
@@ -170,12 +170,12 @@ static ts_err not_there(const ts_graph *g, const ts_layer *l,
     for (int32_t i = 0; i < c->tables[t].features.n; i++)
       TRY(c->tables[t].features.item[i]);
 #undef TRY
-  for (int32_t i = 0; i < c->model.n_layers; i++)
-    if (!strcmp(c->model.layers[i].name, name))
+  for (int32_t i = 0; i < g->list.n; i++)
+    if (!strcmp(g->list.item[i].name, name))
       return ts_layer_fail(l,
                            "it reads \"%.80s\", which stands below it (line "
                            "%d): a layer reads inputs and layers above it",
-                           name, c->model.layers[i].line);
+                           name, g->list.item[i].line);
   return ts_layer_fail(l,
                        "it reads \"%.80s\": there is no input or layer of "
                        "that name%s%.80s%s",

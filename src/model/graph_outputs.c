@@ -26,6 +26,11 @@ static ts_err find_logits(ts_graph *g) {
     const char *in = c->model.tasks[k].in;
     bool skip = false;
     v[k] = &last->out[0];
+    if (in && *in && g->made.n)
+      TS_THROW(TS_ERR_DECK,
+               "%s: output %s says in = \"%s\": with model.kind = \"%s\" leave "
+               "`in` out, the model has one logit for each",
+               c->deck_path, c->model.tasks[k].name, in, c->model.kind);
     if (in && *in) TS_TRY(ts_graph_find(g, last, in, &v[k], &skip));
     if (skip)
       TS_THROW(TS_ERR_DECK,
@@ -33,7 +38,7 @@ static ts_err find_logits(ts_graph *g) {
                "features",
                c->deck_path, c->model.tasks[k].name, in);
   }
-  if (!c->model.has_outputs) { /* one layer for all tasks */
+  if (!c->model.has_outputs || g->made.n) { /* one layer for all tasks */
     if (ts_shape_width(v[0]->shape) != c->model.n_tasks)
       TS_THROW_LAYER(last,
                      "it is the last one and gives %s, but there are %d "

@@ -3,6 +3,7 @@
 
 #include "base/dense_columns.h"
 #include "base/features.h"
+#include "base/kinds.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "model/graph.h"
@@ -27,6 +28,7 @@ void ts_graph_reset(ts_graph *g) {
   for (int32_t k = 0; k < g->n_added; k++)
     ts_mem_free_all(g->added[k]->name, g->added[k]);
   ts_mem_free_all(g->layers, g->emb, g->added, g->n_reads, g->skipped);
+  ts_layer_list_reset(&g->made);
   ts_arrays_reset(&g->arrays);
 }
 
@@ -279,16 +281,31 @@ static ts_err check_others(const ts_config *c) {
                  c->model.dense_arch.n ? "[]" : "[1]");
 }
 
+static ts_err list_layers(ts_graph *g, const ts_config *c) {
+  const ts_named *named = ts_named_of(c);
+  g->list = (ts_layer_list){c->model.layers, c->model.n_layers};
+  if (c->model.n_layers) return check_others(c);
+  if (!named)
+    return ts_fail(TS_ERR_DECK,
+                   "model.kind: %s is not in this version; it has: %s",
+                   c->model.kind, TS_LISTED(TS_MODELS));
+  TS_DO(named->layers(&g->made, c)); /* on an error, too, made is freed */
+  g->list = g->made;
+  return TS_OK;
+}
+
 ts_err ts_graph_plan(ts_graph *g, const ts_model_spec *s) {
   const ts_config *c = s->config;
-  TS_DO(check_others(c));
   g->spec = *s;
+  TS_DO(list_layers(g, c));
   g->dense = (ts_value){.name = (char *)"dense",
                         .shape = ts_vector_of(ts_dense_width(c)),
                         .stride = ts_dense_width(c),
                         .is_input = true};
   TS_DO(ts_graph_count_reads(g));
-  for (int32_t i = 0; i < c->model.n_layers; i++)
-    TS_DO(ts_graph_add(g, &c->model.layers[i]));
-  return ts_graph_outputs(g);
+  for (int32_t i = 0; i < g->list.n; i++)
+    TS_DO(ts_graph_add(g, &g->list.item[i]));
+  TS_DO(ts_graph_outputs(g));
+  ts_graph_halve(g);
+  return TS_OK;
 }

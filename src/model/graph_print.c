@@ -20,6 +20,10 @@ static ts_err inputs_of(ts_str *s, const ts_layer *l) {
   return TS_OK;
 }
 
+static double bytes_of(const ts_value *v) {
+  return (v->half ? 2.0 : 4.0) * v->stride;
+}
+
 static ts_err print_layer(ts_str *s, const ts_layer *l, ts_row *sum) {
   ts_err err = TS_OK;
   ts_str in = {0};
@@ -27,7 +31,7 @@ static ts_err print_layer(ts_str *s, const ts_layer *l, ts_row *sum) {
   ts_row row = {.weights = l->n_weights};
   TS_TRY(inputs_of(&in, l));
   row.products = row.weights + (l->ops->products ? l->ops->products(l) : 0);
-  for (int32_t k = 0; k < l->n_out; k++) row.bytes += 4.0 * l->out[k].stride;
+  for (int32_t k = 0; k < l->n_out; k++) row.bytes += bytes_of(&l->out[k]);
   for (int32_t k = 0; k < l->n_out; k++)
     TS_TRY(ts_str_append(s, "  %-20s %-12s %-16s %12.0f %12.0f %9.0f  %s\n",
                          k              ? strchr(l->out[k].name, '@')
@@ -36,7 +40,7 @@ static ts_err print_layer(ts_str *s, const ts_layer *l, ts_row *sum) {
                          k ? "" : l->ops->kind,
                          ts_layer_shape_text(shape, l->out[k].shape),
                          k ? 0 : row.weights, k ? 0 : row.products,
-                         4.0 * l->out[k].stride, k ? "" : in.text));
+                         bytes_of(&l->out[k]), k ? "" : in.text));
   sum->weights += row.weights;
   sum->products += row.products;
   sum->bytes += row.bytes;

@@ -82,13 +82,15 @@ done:
   return err;
 }
 
-/* NAME.I, or PATTERN with {i}. */
+/* NAME.I, or PATTERN with {i}, or with {2i} for twice that. */
 static ts_err prefix_of(ts_str *s, const char *name, const char *pattern,
                         int32_t i) {
-  const char *at = pattern ? strstr(pattern, "{i}") : NULL;
   if (!pattern || !*pattern) return ts_str_append(s, "%s.%d", name, i);
+  const char *once = strstr(pattern, "{i}"), *twice = strstr(pattern, "{2i}");
+  const char *at = once ? once : twice;
   if (!at) return ts_str_append(s, "%s", pattern);
-  return ts_str_append(s, "%.*s%d%s", (int)(at - pattern), pattern, i, at + 3);
+  return ts_str_append(s, "%.*s%d%s", (int)(at - pattern), pattern,
+                       once ? i : 2 * i, strchr(at, '}') + 1);
 }
 
 static ts_err init(const ts_layer *l, ts_param *p, double bound) {

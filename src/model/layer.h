@@ -51,11 +51,14 @@ typedef struct ts_value {
   char *name; /* "deep", "mix@ctr", "embeddings" */
   ts_shape shape;
   int32_t stride; /* floats from row to row, >= width; the rest is zeros */
-  float *x;       /* (batch_max, stride) */
-  float *dx;      /* the same: its gradient, whole when its layer's backward
-                     pass begins, which may overwrite it; NULL: not wanted */
-  bool above;     /* embeddings reach it */
-  bool is_input;  /* the deck's dense features: x is the batch's */
+  /* (batch_max, stride); of bf16 where half, and so is dx: floats by name
+   * alone */
+  float *x;
+  float *dx;     /* the same: its gradient, whole when its layer's backward
+                    pass begins, which may overwrite it; NULL: not wanted */
+  bool half;     /* its layer and its one reader agreed */
+  bool above;    /* embeddings reach it */
+  bool is_input; /* the deck's dense features: x is the batch's */
   /* Embeddings as they come: x and dx are NULL, they are run->views'; only
    * kinds with reads_embeddings see such a value. */
   ts_emb_set *emb;
@@ -69,6 +72,8 @@ typedef struct ts_value {
 typedef struct ts_input {
   const ts_value *value;
   float *dx; /* (batch_max, value->stride); NULL: nobody wants it */
+  bool add;  /* of kinds that can (adds_dx): += instead, dx is the value's and
+                has what layers above gave */
   /* Of embeddings as they come: (emb->n) whose gradients are added to what
    * run->views has, as a layer above has written there; NULL: none's. */
   bool *adds;
@@ -146,6 +151,7 @@ typedef struct ts_layer_ops {
   /* The backward pass reads x of inputs, of outputs: else their memory may be
    * others' by then. */
   bool keeps_in, keeps_out;
+  bool adds_dx; /* its backward pass can add to in[].dx */
   /* It sets out[].x itself in create (memory of its own), not the graph. */
   bool owns_out;
   /* From in[].value->shape to out, by ts_layer_gives; DECK errors by
@@ -164,6 +170,13 @@ typedef struct ts_layer_ops {
   /* Multiplications of a sample's forward pass besides one for each weight;
    * NULL: none. */
   double (*products)(const ts_layer *);
+  /* Adds its weights, of a layer that is planned and not created; NULL: few,
+   * or nobody counts them. */
+  void (*count)(ts_model_count *, const ts_layer *);
+  /* Whether out[0] may be bf16 and READER read it so; whether in[0] may, and
+   * dx with it; asked in running order, once shapes are there.  NULL: no. */
+  bool (*gives_half)(const ts_layer *, const ts_layer *reader);
+  bool (*takes_half)(const ts_layer *);
   /* `tessera help layer KIND`: what it computes, shapes, parameters, source;
    * plain text of 76 columns, without the keys, which are printed behind. */
   const char *page;

@@ -2,19 +2,13 @@ tessera_sources += \
   src/model/act_body.h \
   src/model/activation.c \
   src/model/activation.h \
-  src/model/arch.c \
-  src/model/arch.h \
   src/model/batch_norm.c \
   src/model/batch_norm.h \
-  src/model/concat.c \
-  src/model/concat.h \
   src/model/contract_body.h \
-  src/model/dcnv2.c \
-  src/model/deepfm.c \
-  src/model/dlrm.c \
   src/model/elements_body.h \
   src/model/graph.c \
   src/model/graph.h \
+  src/model/graph_half.c \
   src/model/graph_memory.c \
   src/model/graph_names.c \
   src/model/graph_outputs.c \
@@ -61,28 +55,36 @@ tessera_sources += \
   src/model/layers/wide.c \
   src/model/mlp_options.c \
   src/model/mlp_options.h \
-  src/model/model.c \
   src/model/model.h \
+  src/model/named.c \
+  src/model/named.h \
   src/model/norm_body.h \
   src/model/row_norm.c \
   src/model/row_norm.h \
-  src/model/sparsenn.c \
   src/model/zoo.c \
   src/model/zoo.h
 
 # The graphs that come with the program, as texts.
-zoo_decks = input/models/autoint.deck input/models/dcnv2_moe.deck \
-  input/models/deepfm_wide.deck input/models/esmm.deck \
-  input/models/fibinet.deck input/models/finalmlp.deck input/models/fm.deck \
-  input/models/gdcn.deck input/models/lr.deck input/models/masknet.deck \
-  input/models/mmoe.deck input/models/nfm.deck input/models/ple.deck \
-  input/models/pnn.deck input/models/wide_deep.deck \
+zoo_decks = \
+  input/models/autoint.deck \
+  input/models/dcnv2_moe.deck \
+  input/models/deepfm_wide.deck \
+  input/models/esmm.deck \
+  input/models/fibinet.deck \
+  input/models/finalmlp.deck \
+  input/models/fm.deck \
+  input/models/gdcn.deck \
+  input/models/lr.deck \
+  input/models/masknet.deck \
+  input/models/mmoe.deck \
+  input/models/nfm.deck \
+  input/models/ple.deck \
+  input/models/pnn.deck \
+  input/models/wide_deep.deck \
   input/models/xdeepfm.deck
-EXTRA_DIST += $(zoo_decks)
+EXTRA_DIST += $(zoo_decks) src/model/zoo_decks.sh
 src/model/zoo.$(OBJEXT): src/model/zoo_decks.h
 CLEANFILES += src/model/zoo_decks.h
-src/model/zoo_decks.h: $(zoo_decks)
-	@$(MKDIR_P) src/model; for f in $^; do n=$${f##*/}; \
-	  printf 'static const char zoo_%s[] =\n' $${n%.deck}; \
-	  sed 's/["\\]/\\&/g; s/.*/  "&\\n"/' $$f; echo ';'; \
-	done > $@.new && mv $@.new $@
+src/model/zoo_decks.h: $(zoo_decks) $(srcdir)/src/model/zoo_decks.sh
+	@$(MKDIR_P) src/model; $(SHELL) $(srcdir)/src/model/zoo_decks.sh \
+	  $(filter %.deck,$^) > $@.new && mv $@.new $@

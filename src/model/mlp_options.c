@@ -32,9 +32,10 @@ static ts_activation_kind act_of(const ts_mlp_options *o, int32_t i) {
 }
 
 bool ts_mlp_is_plain(const ts_mlp_options *o) {
+  const ts_activation_kind last = act_of(o, o->units.n - 1);
   return o->norm == TS_MLP_NONE && o->dropout <= 0 && !o->residual &&
          o->activation == TS_ACTIVATION_RELU &&
-         act_of(o, o->units.n - 1) == TS_ACTIVATION_RELU;
+         (last == TS_ACTIVATION_RELU || last == TS_ACTIVATION_LINEAR);
 }
 
 /* The last layer of last_activation = "linear" is linear and nothing else. */

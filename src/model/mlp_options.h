@@ -24,7 +24,8 @@ typedef struct ts_mlp_options {
   bool residual;
 } ts_mlp_options;
 
-/* Nothing but linear and ReLU: ts_mlp does it. */
+/* Nothing but linear and ReLU, the last one's left out or not: ts_mlp does it.
+ */
 bool ts_mlp_is_plain(const ts_mlp_options *);
 
 typedef struct ts_mlp_full ts_mlp_full;

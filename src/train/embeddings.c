@@ -13,6 +13,7 @@
 #include "io/batch_store.h"
 #include "io/deck.h"
 #include "io/sheet.h"
+#include "model/named.h"
 #include "train/forward.h"
 #include "train/rows.h"
 
@@ -160,12 +161,12 @@ static void name_rows(const ts_embedding *e, ts_part *p) {
 static ts_err read_rows(const ts_embeddings *x, const ts_embedding *e,
                         ts_part *p, const char *path) {
   ts_err err = TS_OK;
-  const bool apart = ts_model_of(x->t->config)->weighted_apart;
+  const ts_named *model = ts_named_of(x->t->config);
   ts_table_config table = *e->table;
   ts_ckpt ckpt = {0};
   ts_ckpt_item *item;
   ts_str full = {0}, name = {0};
-  table.weighted_apart = table.weighted && apart;
+  table.weighted_apart = table.weighted && model && model->weighted_apart;
   TS_TRY(ts_param_table_name(&full, &table));
   TS_TRY(ts_str_append(&name, "model/%s", full.text));
   TS_TRY(

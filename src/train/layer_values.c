@@ -7,11 +7,6 @@
 
 ts_err ts_layer_values_open(ts_layer_values *v, ts_trainer *t) {
   v->t = t;
-  if (!t->config->model.n_layers)
-    return ts_fail(TS_ERR_USAGE,
-                   "--layer %s: model.kind = \"%s\" has no layers with names; "
-                   "those of model.layers do",
-                   t->keeps, t->config->model.kind);
   v->value = ts_graph_value(t->model, t->keeps);
   if (!v->value)
     return ts_fail(TS_ERR_USAGE,

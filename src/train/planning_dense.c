@@ -106,13 +106,13 @@ static ts_err prepare(ts_rehearsal *r, ts_trainer *t) {
 }
 
 static ts_err step(ts_rehearsal *r, ts_trainer *t) {
-  const ts_model_ops *m = r->model->ops;
+  ts_model *m = r->model;
   const ts_emb_views views = {r->view, r->grad_view, r->stride, r->n_features};
   float *logits;
-  TS_DO(m->dense_forward(r->model, r->dense, r->n, NULL, t->compute));
-  TS_DO(m->over_forward(r->model, &logits, &views, r->n, NULL, t->compute));
-  TS_DO(m->over_backward(r->model, r->dlogits, &views, r->n, NULL, t->compute));
-  TS_DO(m->dense_backward(r->model, r->n, NULL, t->compute));
+  TS_DO(ts_model_dense_forward(m, r->dense, r->n, NULL, t->compute));
+  TS_DO(ts_model_over_forward(m, &logits, &views, r->n, NULL, t->compute));
+  TS_DO(ts_model_over_backward(m, r->dlogits, &views, r->n, NULL, t->compute));
+  TS_DO(ts_model_dense_backward(m, r->n, NULL, t->compute));
   return ts_lane_sync(t->compute);
 }
 
@@ -218,8 +218,7 @@ static ts_err fill(ts_plan_dense *d, const ts_config *c, ts_weights w,
 }
 
 static ts_err look(ts_plan_dense *d, double *gflops, ts_trainer *t,
-                   const ts_model_ops *ops, const ts_model_spec *spec,
-                   double n_ranks) {
+                   const ts_model_spec *spec, double products, double n_ranks) {
   ts_err err = TS_OK;
   const ts_config *c = t->config;
   const int32_t batch = spec->batch_max;
@@ -229,18 +228,18 @@ static ts_err look(ts_plan_dense *d, double *gflops, ts_trainer *t,
   ts_weights w;
   for (int32_t f = 0; f < r.n_features; f++)
     r.width += ts_feature_table(c, f, NULL)->dim;
-  TS_TRY(ops->create(&r.model, spec, t->device, t->compute));
+  TS_TRY(ts_model_create(&r.model, spec, t->device, t->compute));
   TS_TRY(count_params(&w, &r.model->params, c));
   d->other_bytes =
       now_bytes() - before - (r.model->params.deferred ? 0 : 4 * w.all);
-  TS_TRY(fill(d, c, w, ops->products ? ops->products(spec) : 0, n_ranks));
+  TS_TRY(fill(d, c, w, products, n_ranks));
   for (int32_t i = 0; i < r.model->params.n; i++) {
     const double bytes = 4.0 * (double)r.model->params.item[i]->n;
     d->bucket_bytes = fmax(d->bucket_bytes, bytes);
   }
   if (gflops) TS_TRY(rehearse(&r, t, d->flops, gflops));
 done:
-  if (r.model) ops->destroy(r.model);
+  ts_model_destroy(r.model);
   return err;
 }
 
@@ -248,18 +247,16 @@ ts_err ts_planning_dense(ts_plan_dense *d, double *gflops, ts_trainer *t,
                          int32_t batch, const ts_plan_stats *stats,
                          int n_ranks) {
   const ts_config *c = t->config;
-  const ts_model_ops *ops = ts_model_of(c);
   const ts_model_spec spec = {.config = c,
                               .n_features = ts_feature_count(c),
-                              .dim = c->tables[0].dim,
                               .batch_max = batch,
                               .training = true,
                               .deferred = !gflops,
                               .kernels = &t->kernels};
-  ts_model_count n = {0};
+  ts_model_count n;
   double batches;
   *d = (ts_plan_dense){0};
-  if (ops && ops->count) ops->count(&n, &spec);
+  TS_DO(ts_model_counted(&n, &spec));
   if (n.weights > LARGE) {
     d->other_bytes = 4 * n.activations * batch;
     const bool half =
@@ -270,9 +267,9 @@ ts_err ts_planning_dense(ts_plan_dense *d, double *gflops, ts_trainer *t,
         ts_dense_optim_n_states(&optim) + (c->optimizer.ema > 0);
     const ts_weights w = {n.weights, n.largest, half ? n.weights : 0,
                           n_states * n.weights};
-    TS_DO(fill(d, c, w, ops->products ? ops->products(&spec) : 0, n_ranks));
-  } else if (ops) { /* one that is not there is its own place's to refuse */
-    TS_DO(look(d, gflops, t, ops, &spec, n_ranks));
+    TS_DO(fill(d, c, w, n.products, n_ranks));
+  } else {
+    TS_DO(look(d, gflops, t, &spec, n.products, n_ranks));
   }
   TS_DO(batch_bytes(&batches, t, batch, stats));
   d->other_bytes +=

@@ -66,7 +66,7 @@ ts_err ts_report_header(ts_trainer *t) {
 ts_err ts_report_layers(ts_trainer *t) {
   ts_err err = TS_OK;
   ts_str text = {0};
-  if (!t->config->model.n_layers || t->rank != 0) return TS_OK;
+  if (t->rank != 0) return TS_OK;
   TS_TRY(ts_graph_print(&text, t->model));
   ts_info("layers; a sample's products and bytes:\n%.*s", (int)text.n_bytes - 1,
           text.text);

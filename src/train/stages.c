@@ -64,7 +64,7 @@ static ts_param *task_param(const ts_trainer *t) {
 
 ts_err ts_stage_forward(ts_trainer *t, ts_inflight *c, bool with_grad,
                         ts_event *loss) {
-  const ts_model_ops *m = t->model->ops;
+  ts_model *m = t->model;
   const ts_layer_hooks hooks = ts_parallel_hooks(t->dense);
   const ts_batch *b = c->batch;
   float *logits;
@@ -73,17 +73,17 @@ ts_err ts_stage_forward(ts_trainer *t, ts_inflight *c, bool with_grad,
   if (!c->looked_up) TS_DO(ts_stage_lookup(t, c, t->compute));
   ts_inflight_trace(c, "forward");
   TS_DO(ts_lane_wait(t->compute, c->copied));
-  t->model->pass = (ts_model_pass){.training = with_grad,
-                                   .epoch = b->epoch,
-                                   .first = b->first,
-                                   .n_global = c->verdict.n_global};
+  m->pass = (ts_model_pass){.training = with_grad,
+                            .epoch = b->epoch,
+                            .first = b->first,
+                            .n_global = c->verdict.n_global};
   /* The bottom of the model runs while embeddings travel. */
-  TS_DO(m->dense_forward(t->model, c->inputs.dense, b->n, &hooks, t->compute));
+  TS_DO(ts_model_dense_forward(m, c->inputs.dense, b->n, &hooks, t->compute));
   TS_DO(ts_lane_wait(t->compute, c->ready));
   TS_DO(ts_ebc_output_end(c->ebc_batch, t->compute));
   c->arrived = ts_lane_record(t->compute);
   const ts_emb_views views = views_of(t, c->ebc_batch);
-  TS_DO(m->over_forward(t->model, &logits, &views, b->n, &hooks, t->compute));
+  TS_DO(ts_model_over_forward(m, &logits, &views, b->n, &hooks, t->compute));
   const double sum = c->verdict.weight_sum;
   const ts_param *s = task_param(t);
   if (s) TS_DO(ts_layer_acquire(&hooks, s, TS_FORWARD, t->compute));
@@ -170,7 +170,7 @@ static ts_err task_backward(ts_trainer *t, const ts_layer_hooks *hooks) {
 
 ts_err ts_stage_backward(ts_trainer *t, ts_inflight *c, int64_t step,
                          ts_look_ahead ahead, ts_event before_update) {
-  const ts_model_ops *m = t->model->ops;
+  ts_model *m = t->model;
   const ts_layer_hooks hooks = ts_parallel_hooks(t->dense);
   const double factor = ts_parallel_rate(t->dense, step);
   const int32_t n = c->batch->n;
@@ -184,14 +184,14 @@ ts_err ts_stage_backward(ts_trainer *t, ts_inflight *c, int64_t step,
   TS_DO(ts_parallel_begin(t->dense, step, !c->more));
   ts_ebc_accumulate(t->ebc, c->more);
   TS_DO(task_backward(t, &hooks));
-  TS_DO(m->over_backward(t->model, t->dlogits, &views, n, &hooks, t->compute));
+  TS_DO(ts_model_over_backward(m, t->dlogits, &views, n, &hooks, t->compute));
   TS_DO(ts_stage_check_finite(t, c));
   TS_DO(ts_ebc_backward_begin(c->ebc_batch, t->compute));
   if (ahead.inflight && ahead.stale && heavy)
     TS_DO(ts_stage_lookup(t, ahead.inflight, t->compute));
   ts_inflight_trace(c, "backward");
   /* The rest of the dense backward runs while gradients travel. */
-  TS_DO(m->dense_backward(t->model, n, &hooks, t->compute));
+  TS_DO(ts_model_dense_backward(m, n, &hooks, t->compute));
   if (ahead.inflight && ahead.stale && !heavy)
     TS_DO(ts_stage_lookup(t, ahead.inflight, t->compute));
   ts_inflight_trace(c, "backward");

@@ -3,9 +3,9 @@
 
 #include <string.h>
 
-#include "base/kinds.h"
 #include "base/mem.h"
 #include "dense/param_optim.h"
+#include "model/named.h"
 #include "runtime/topology.h"
 #include "sparse/row_optim.h"
 #include "train/graph.h"
@@ -124,7 +124,7 @@ ts_err ts_trainer_start_on(ts_trainer **out, const ts_config *c, bool training,
  * tables and layers. */
 static ts_err check_config(const ts_trainer *t) {
   const ts_config *c = t->config;
-  const ts_model_ops *model = ts_model_of(c);
+  const ts_named *model = ts_named_of(c);
   for (int32_t i = 0; i < c->n_tables; i++) {
     ts_table_config *table = &c->tables[i];
     table->weighted_apart = table->weighted && model && model->weighted_apart;
@@ -191,21 +191,15 @@ static ts_err build_task_params(ts_trainer *t) {
 
 static ts_err build_model(ts_trainer *t) {
   const ts_config *c = t->config;
-  const ts_model_ops *ops = ts_model_of(c);
-  if (!ops)
-    return ts_fail(TS_ERR_DECK,
-                   "model.kind: %s is not in this version; it has: %s",
-                   c->model.kind, TS_LISTED(TS_MODELS));
   const ts_model_spec spec = {.config = c,
                               .n_features = ts_ebc_n_features(t->ebc),
-                              .dim = c->tables[0].dim,
                               .batch_max = t->batch_max,
                               .training = t->training,
                               .deferred = ts_parallel_defers(c),
                               .kernels = &t->kernels,
                               .world = t->world,
                               .keeps = t->keeps};
-  TS_DO(ops->create(&t->model, &spec, t->device, t->compute));
+  TS_DO(ts_model_create(&t->model, &spec, t->device, t->compute));
   TS_DO(build_task_params(t));
   TS_DO(list_params(t));
   const ts_parallel_spec parallel = {.params = &t->params,
@@ -332,7 +326,7 @@ void ts_trainer_destroy(ts_trainer *t) {
   ts_parallel_destroy(t->dense);
   ts_mem_free(t->params.item);
   ts_params_reset(&t->task_params);
-  if (t->model) t->model->ops->destroy(t->model);
+  ts_model_destroy(t->model);
   for (int k = 0; k < TS_INFLIGHT_MAX; k++) {
     ts_ebc_batch_destroy(t->inflight[k].ebc_batch);
     ts_micro_destroy(t->inflight[k].micro);

@@ -1,6 +1,7 @@
 /* test_mlp.c - stacks of linear layers against sums in double.
  * fake: 1  emulated: 1 */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -62,6 +63,17 @@ static int width(const ts_case *c, int i) {
 
 static int32_t batch_max = BATCH_MAX;
 
+static ts_err add_param(void *arg, ts_param **q, int32_t i, bool last,
+                        const char *tail, int32_t rows, int32_t cols,
+                        double bound) {
+  ts_probe *p = arg;
+  char name[32];
+  (void)bound;
+  ck_assert_int_eq(last, i == p->c->n - 1);
+  snprintf(name, sizeof name, "mlp.%d.%s", i, tail);
+  return ts_params_add(&p->params, p->device, q, name, "mlp", rows, cols);
+}
+
 static void start(ts_probe *p, const ts_case *c) {
   *p = (ts_probe){.c = c};
   ck_assert_ok(ts_test_device(&p->device, false, 2));
@@ -72,15 +84,15 @@ static void start(ts_probe *p, const ts_case *c) {
                             .sizes = c->sizes,
                             .n_layers = c->n,
                             .last_linear = c->last_linear,
-                            .name = "mlp",
-                            .group = "mlp",
+                            .param = add_param,
+                            .arg = p,
                             .precision = c->precision,
                             .x_half = c->x_half,
                             .batch_max = batch_max,
                             .need_dx = c->need_dx,
                             .kernels = &p->k};
   p->params.deferred = true; /* their memory is the test's */
-  ck_assert_ok(ts_mlp_create(&p->mlp, &spec, &p->params, 1, p->lane));
+  ck_assert_ok(ts_mlp_create(&p->mlp, &spec, p->lane));
   for (int i = 0; i < p->params.n; i++) {
     const int64_t n = p->params.item[i]->n;
     ck_assert_ok(ts_mem_array(&p->w[i], n, 4, TS_TAG_MISC));

@@ -81,12 +81,11 @@ static ts_err create(lr_rig *r, const lr_case *c) {
   TS_DO(parse(&r->config, c));
   const ts_model_spec spec = {.config = r->config,
                               .n_features = ts_feature_count(r->config),
-                              .dim = r->config->tables[0].dim,
                               .batch_max = LR_BATCH,
                               .training = true,
                               .kernels = &r->k,
                               .world = r->world};
-  return ts_model_of(r->config)->create(&r->model, &spec, r->device, r->lane);
+  return ts_model_create(&r->model, &spec, r->device, r->lane);
 }
 
 /* N floats of the device's, from the host's doubles. */
@@ -198,7 +197,7 @@ void lr_stop(lr_rig *r) {
   for (int32_t f = 0; f < r->p.n_features; f++)
     ts_mem_free_all(r->p.emb[f], r->demb[f]);
   ts_mem_free_all(r->p.dense, r->c_out, r->out);
-  r->model->ops->destroy(r->model);
+  ts_model_destroy(r->model);
   ts_deck_destroy(r->config);
   ts_arrays_reset(&r->arrays);
   ts_lane_destroy(r->lane);
@@ -207,12 +206,13 @@ void lr_stop(lr_rig *r) {
 /* ---- a pass -------------------------------------------------------------- */
 
 void lr_forward(lr_rig *r, int32_t batch) {
-  const ts_model_ops *ops = r->model->ops;
   const ts_emb_views v = {(const float *const *)r->data, r->grad, r->stride,
                           r->p.n_features};
   float *logits;
-  ck_assert_ok(ops->dense_forward(r->model, r->dense, batch, NULL, r->lane));
-  ck_assert_ok(ops->over_forward(r->model, &logits, &v, batch, NULL, r->lane));
+  ck_assert_ok(
+      ts_model_dense_forward(r->model, r->dense, batch, NULL, r->lane));
+  ck_assert_ok(
+      ts_model_over_forward(r->model, &logits, &v, batch, NULL, r->lane));
   ck_assert_ok(ts_lane_sync(r->lane));
   ts_test_get(r->device, r->out, logits, (size_t)(batch * r->c->n_out) * 4);
 }
@@ -225,7 +225,6 @@ static void spoil(lr_rig *r, float *at, int64_t n) {
 }
 
 void lr_backward(lr_rig *r, int32_t batch) {
-  const ts_model_ops *ops = r->model->ops;
   const ts_params *params = &r->model->params;
   const int64_t n = (int64_t)LR_BATCH * r->c->n_out;
   const ts_emb_views v = {(const float *const *)r->data, r->grad, r->stride,
@@ -238,8 +237,8 @@ void lr_backward(lr_rig *r, int32_t batch) {
   for (int32_t i = 0; i < params->n; i++)
     spoil(r, params->item[i]->grad, params->item[i]->n);
   ck_assert_ok(
-      ops->over_backward(r->model, r->dlogits, &v, batch, NULL, r->lane));
-  ck_assert_ok(ops->dense_backward(r->model, batch, NULL, r->lane));
+      ts_model_over_backward(r->model, r->dlogits, &v, batch, NULL, r->lane));
+  ck_assert_ok(ts_model_dense_backward(r->model, batch, NULL, r->lane));
   ck_assert_ok(ts_lane_sync(r->lane));
   for (int32_t f = 0; f < r->p.n_features; f++)
     ts_test_get(r->device, r->demb[f], r->grad[f],

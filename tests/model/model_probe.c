@@ -28,16 +28,19 @@ const ts_model_case model_cases[] = {
 
 void make_deck(ts_plain_deck *d, const ts_model_case *m) {
   const bool deepfm = !strcmp(m->kind, "deepfm");
-  *d = (ts_plain_deck){.task = "label", .table = "t", .feature = "f"};
+  *d = (ts_plain_deck){.task = "label"};
   snprintf(d->kind, sizeof d->kind, "%s", m->kind);
   snprintf(d->fm, sizeof d->fm, "%s", m->fm);
-  d->features[0] = d->feature;
-  for (int t = 0; t < MF; t++)
-    d->tables[t] = (ts_table_config){.name = d->table,
+  for (int t = 0; t < MF; t++) {
+    snprintf(d->table[t], sizeof d->table[t], "t%d", t);
+    snprintf(d->feature[t], sizeof d->feature[t], "f%d", t);
+    d->features[t] = d->feature[t];
+    d->tables[t] = (ts_table_config){.name = d->table[t],
                                      .dim = m->dims[t],
                                      .rows = 10,
-                                     .features = {d->features, 1},
+                                     .features = {&d->features[t], 1},
                                      .weighted = m->weighted && !t};
+  }
   for (int k = 0; k < MT; k++)
     d->tasks[k] = (ts_task_config){.name = d->task, .weight = k ? 0.3 : 1.0};
   memcpy(d->bottom, m->bottom, sizeof d->bottom);
@@ -117,13 +120,11 @@ void start_in(ts_probe *p, const ts_model_case *m, const char *engine,
   ck_assert_ok(ts_test_kernels(&p->k));
   const ts_model_spec spec = {.config = &p->deck.c,
                               .n_features = MF,
-                              .dim = m->dims[0],
                               .batch_max = MB,
                               .training = true,
                               .engine = engine,
                               .kernels = &p->k};
-  ck_assert_ok(
-      ts_model_find(m->kind)->create(&p->model, &spec, p->device, p->lane));
+  ck_assert_ok(ts_model_create(&p->model, &spec, p->device, p->lane));
   fill_probe(p);
   copy_params(p);
 }
@@ -138,7 +139,7 @@ void stop(ts_probe *p) {
     ts_mem_free(p->dw[i]);
     ts_mem_free(p->w[i]);
   }
-  p->model->ops->destroy(p->model);
+  ts_model_destroy(p->model);
   ts_arrays_reset(&p->arrays);
   ts_lane_destroy(p->lane);
   ts_device_destroy(p->device);
@@ -170,15 +171,16 @@ static ts_err loss_task(void *arg, ts_lane *lane) {
 }
 
 double step(ts_probe *p, int32_t batch, const ts_layer_hooks *hooks) {
-  const ts_model_ops *ops = p->model->ops;
   const int n = p->m->n_tasks;
   const ts_emb_views v = {(const float *const *)p->data, p->grads, p->stride,
                           MF};
   float *logits;
   ts_task_loss tasks[MT] = {0};
   for (int k = 0; k < n; k++) tasks[k].weight = p->deck.tasks[k].weight;
-  ck_assert_ok(ops->dense_forward(p->model, p->inputs, batch, hooks, p->lane));
-  ck_assert_ok(ops->over_forward(p->model, &logits, &v, batch, hooks, p->lane));
+  ck_assert_ok(
+      ts_model_dense_forward(p->model, p->inputs, batch, hooks, p->lane));
+  ck_assert_ok(
+      ts_model_over_forward(p->model, &logits, &v, batch, hooks, p->lane));
   const ts_loss_task t = {&p->k,
                           {.loss_sum = p->loss,
                            .grad = p->dlogits,
@@ -190,7 +192,7 @@ double step(ts_probe *p, int32_t batch, const ts_layer_hooks *hooks) {
                            .n_tasks = n}};
   ck_assert_ok(ts_lane_submit(p->lane, "loss", loss_task, &t, sizeof t));
   ck_assert_ok(
-      ops->over_backward(p->model, p->dlogits, &v, batch, hooks, p->lane));
-  ck_assert_ok(ops->dense_backward(p->model, batch, hooks, p->lane));
+      ts_model_over_backward(p->model, p->dlogits, &v, batch, hooks, p->lane));
+  ck_assert_ok(ts_model_dense_backward(p->model, batch, hooks, p->lane));
   return fetch_step(p);
 }

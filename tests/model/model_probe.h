@@ -26,8 +26,8 @@ extern const ts_model_case model_cases[N_MODELS];
 /* A deck and what belongs to it. */
 typedef struct ts_plain_deck {
   ts_config c;
-  char kind[16], fm[16], task[8], table[8], feature[8];
-  char *features[1];
+  char kind[16], fm[16], task[8], table[MF][16], feature[MF][16];
+  char *features[MF];
   int64_t bottom[2], over[2];
   ts_task_config tasks[MT];
   ts_table_config tables[MF];

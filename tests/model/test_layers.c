@@ -155,6 +155,39 @@ TS_TEST(fm) {
              "or several vectors of one width, but \"f0\" is (B, 4)");
 }
 
+/* Layers that add to the gradient of what others read, too: fm, and slice. */
+static void shared_oracle(double *out, const lr_point *p, const void *arg) {
+  double x[LR_BATCH * MOST], a[LR_BATCH], b[LR_BATCH], first[LR_BATCH * 4];
+  (void)arg;
+  lr_embeddings(p, x);
+  for (int32_t s = 0; s < p->batch; s++)
+    memcpy(first + s * 4, x + s * 12, 4 * sizeof *first);
+  linear(a, x, lr_param(p, "all.0.weight"), lr_param(p, "all.0.bias"), p->batch,
+         12, 1, false);
+  linear(b, first, lr_param(p, "part.0.weight"), lr_param(p, "part.0.bias"),
+         p->batch, 4, 1, false);
+  for (int32_t s = 0; s < p->batch; s++) {
+    out[s] = a[s] + b[s];
+    for (int32_t i = 0; i < 12; i++)
+      for (int32_t j = i + 1; j < 12; j++)
+        if (i % 4 == j % 4) out[s] += x[s * 12 + i] * x[s * 12 + j];
+  }
+}
+
+TS_TEST(added_gradients) {
+  lr_check(&(lr_case){
+      .layers =
+          "{ name = \"x\"; kind = \"stack\"; in = \"fields\"; },"
+          "{ name = \"pairs\"; kind = \"fm\"; in = \"x\"; },"
+          "{ name = \"first\"; kind = \"slice\"; in = \"x\"; to = 1; },"
+          "{ name = \"all\"; kind = \"linear\"; in = \"x\"; units = 1; },"
+          "{ name = \"part\"; kind = \"linear\"; in = \"first\"; units = 1; },"
+          "{ name = \"y\"; kind = \"add\"; in = [\"all\", \"pairs\", "
+          "\"part\"]; }",
+      .n_out = 1,
+      .oracle = shared_oracle});
+}
+
 /* ARG: with the vector of the dense input. */
 static void dot_oracle(double *out, const lr_point *p, const void *arg) {
   const int32_t d = 4, first = arg != NULL, n = 3 + first;

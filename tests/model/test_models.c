@@ -12,6 +12,7 @@
 #include "base/mem.h"
 #include "dense/interact.h"
 #include "dense/linear.h"
+#include "model/graph.h"
 #include "tests/model/model_probe.h"
 
 static const char *const engines[] = {"ref", "auto", "cblas"};
@@ -71,7 +72,6 @@ TS_TEST(dlrm_has_scratch_for_each_thread) {
     const ts_device_options o = {.serial = true, .n_threads = n};
     const ts_model_spec spec = {.config = &d.c,
                                 .n_features = MF,
-                                .dim = d.tables[0].dim,
                                 .batch_max = MB,
                                 .training = true,
                                 .engine = "ref",
@@ -79,9 +79,9 @@ TS_TEST(dlrm_has_scratch_for_each_thread) {
     ck_assert_ok(ts_device_create(&device, "host", &o));
     ck_assert_ok(ts_lane_create(device, &lane, "compute", TS_LANE_COMPUTE));
     bytes[n] = -ts_mem_stat_of(TS_TAG_ACTIVATIONS, TS_SPACE_HOST).now_bytes;
-    ck_assert_ok(ts_model_find("dlrm")->create(&m, &spec, device, lane));
+    ck_assert_ok(ts_model_create(&m, &spec, device, lane));
     bytes[n] += ts_mem_stat_of(TS_TAG_ACTIVATIONS, TS_SPACE_HOST).now_bytes;
-    m->ops->destroy(m);
+    ts_model_destroy(m);
     ts_lane_destroy(lane);
     ts_device_destroy(device);
   }
@@ -129,6 +129,43 @@ TS_TEST(models_in_bf16_against_double) {
     }
     stop(&p);
   }
+}
+
+static bool is_half(const ts_probe *p, const char *layer) {
+  return ts_graph_value(p->model, layer)->half;
+}
+
+/* Between dot or cross and an mlp, where products are; not what is kept for
+ * others to read, nor what sparsenn puts side by side. */
+TS_TEST(values_between_layers_are_bf16) {
+  static ts_probe p;
+  ts_kernels k;
+  ck_assert_ok(ts_test_kernels(&k));
+  const bool half = ts_linear_in_bf16(TS_PRECISION_BF16, 64, NULL, &k);
+  start_in(&p, &model_cases[0], NULL, TS_PRECISION_BF16);
+  ck_assert_int_eq(is_half(&p, "interaction"), half);
+  ck_assert(!is_half(&p, "bottom") && !is_half(&p, "over"));
+  const ts_model_spec spec = {.config = &p.deck.c,
+                              .n_features = MF,
+                              .batch_max = MB,
+                              .kernels = &p.k,
+                              .keeps = "interaction"};
+  ts_graph g = {0};
+  ck_assert_ok(ts_graph_plan(&g, &spec));
+  ck_assert(!ts_graph_value(&g.base, "interaction")->half);
+  ts_graph_reset(&g);
+  stop(&p);
+  start_in(&p, &model_cases[DCNV2], NULL, TS_PRECISION_BF16);
+  const ts_graph *d = (const ts_graph *)p.model;
+  ck_assert_int_eq(is_half(&p, "cross"), half);
+  for (int32_t i = 0; i < d->n; i++) /* the join that it reads */
+    if (d->layers[i]->in[0].value->emb)
+      ck_assert_int_eq(d->layers[i]->out[0].half, half);
+  stop(&p);
+  start_in(&p, &model_cases[1], NULL, TS_PRECISION_BF16);
+  const ts_graph *s = (const ts_graph *)p.model;
+  for (int32_t i = 0; i < s->n; i++) ck_assert(!s->layers[i]->out[0].half);
+  stop(&p);
 }
 
 /* A rank without samples takes part with gradients of 0. */
@@ -235,37 +272,47 @@ TS_TEST(decks_that_do_not_fit_are_refused) {
     start(&p, c, "auto");
     const ts_model_spec spec = {.config = &p.deck.c,
                                 .n_features = MF,
-                                .dim = c->dims[0],
                                 .batch_max = MB,
                                 .kernels = &p.k};
     ts_model *none = NULL;
     p.deck.c.model.n_tasks = c->n_tasks + 1;
-    ck_assert_int_eq(
-        ts_model_find(c->kind)->create(&none, &spec, p.device, p.lane),
-        TS_ERR_DECK);
+    ck_assert_int_eq(ts_model_create(&none, &spec, p.device, p.lane),
+                     TS_ERR_DECK);
     ts_err_clear();
     p.deck.c.model.n_tasks = c->n_tasks;
     if (c->fm_dim) p.deck.c.model.over_arch = (ts_ints){p.deck.over, 2};
     if (c->bottom[0]) p.deck.c.model.dense_arch.n = 0;
     if (c->fm_dim || c->bottom[0]) {
-      ck_assert_int_eq(
-          ts_model_find(c->kind)->create(&none, &spec, p.device, p.lane),
-          TS_ERR_DECK);
+      ck_assert_int_eq(ts_model_create(&none, &spec, p.device, p.lane),
+                       TS_ERR_DECK);
       ts_err_clear();
     }
     stop(&p);
   }
 }
 
-/* Three features of 8 numbers: 3 pairs, 6 with the dense features' vector. */
-TS_TEST(products_are_counted) {
-  ts_config c = {0};
-  const ts_model_spec spec = {.config = &c, .n_features = 3, .dim = 8};
-  for (int dense = 0; dense < 2; dense++) {
-    c.model.dense_features = 5 * dense;
-    ck_assert_double_eq(ts_model_find("dlrm")->products(&spec),
-                        dense ? 48 : 24);
-    ck_assert_double_eq(ts_model_find("deepfm")->products(&spec),
-                        dense ? 64 : 48);
+/* Four vectors of 8 numbers: 6 pairs, 2 operations for each number; what
+ * the linear layers have is what create makes. */
+TS_TEST(products_and_weights_are_counted) {
+  static ts_probe p;
+  static const struct {
+    int model;
+    double products;
+  } cases[] = {{0, 48}, {7, 64}};
+  for (int k = 0; k < 2; k++) {
+    const ts_model_case *c = &model_cases[cases[k].model];
+    ts_model_count n;
+    double weights = 0;
+    start(&p, c, "auto");
+    const ts_model_spec spec = {.config = &p.deck.c,
+                                .n_features = MF,
+                                .batch_max = MB,
+                                .kernels = &p.k};
+    ck_assert_ok(ts_model_counted(&n, &spec));
+    for (int32_t i = 0; i < p.model->params.n; i++)
+      weights += (double)p.model->params.item[i]->n;
+    ck_assert_double_eq(n.products, cases[k].products);
+    ck_assert_double_eq(n.weights, weights);
+    stop(&p);
   }
 }

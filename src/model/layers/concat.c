@@ -104,7 +104,9 @@ static ts_err stack_shape(ts_layer *l) {
                            v->name, ts_layer_shape_text(text, v->shape),
                            l->in[0].value->name, dim);
   }
-  return ts_layer_gives(l, NULL, ts_fields_of(c->width / dim, dim));
+  TS_DO(ts_layer_gives(l, NULL, ts_fields_of(c->width / dim, dim)));
+  l->out[0].stride = (c->width + 31) / 32 * 32; /* as products like it */
+  return TS_OK;
 }
 
 static ts_err create(ts_layer *l, ts_lane *lane) {
@@ -183,7 +185,8 @@ static ts_err task(void *arg, ts_lane *lane) {
                     .at = c->at,
                     .width = c->cols,
                     .stride = a->l->out[0].stride,
-                    .batch = a->batch};
+                    .batch = a->batch,
+                    .half = a->l->out[0].half};
   TS_DO(a->split ? k->split_rows(&j) : k->join_rows(&j));
   return a->split ? add_part_grads(a, fill(a, true)) : TS_OK;
 }
@@ -205,6 +208,18 @@ static ts_err backward(ts_layer *l, const ts_layer_run *r) {
   return submit(l, r, l->out[0].dx, true);
 }
 
+extern const ts_layer_ops ts_layer_cross;
+
+/* For cross layers alone, which keep all they have in bf16: what an mlp gives
+ * back goes to tables in f32, with no rounding on its way.  Gradients that are
+ * added are read as f32. */
+static bool gives_half(const ts_layer *l, const ts_layer *reader) {
+  for (int32_t k = 0; k < l->n_in[TS_ROLE_IN]; k++)
+    for (int32_t i = 0; l->in[k].adds && i < l->in[k].value->emb->n; i++)
+      if (l->in[k].adds[i]) return false;
+  return reader->ops == &ts_layer_cross;
+}
+
 #define KIND(name, its_shape, text)                                            \
   const ts_layer_ops ts_layer_##name = {.kind = #name,                         \
                                         .data_bytes = sizeof(ts_concat),       \
@@ -215,6 +230,7 @@ static ts_err backward(ts_layer *l, const ts_layer_run *r) {
                                         .destroy = destroy,                    \
                                         .forward = forward,                    \
                                         .backward = backward,                  \
+                                        .gives_half = gives_half,              \
                                         .page = text}
 
 KIND(concat, shape,

@@ -1,6 +1,8 @@
 /* cross.c - cross layers of DCN and DCN v2. */
 #include "dense/cross.h"
 
+#include <math.h>
+
 #include "model/layers/cross_forms.h"
 
 static const ts_key keys[] = {
@@ -51,28 +53,55 @@ static const char *or_name(const ts_layer *l, const char *other) {
   return other && *other ? other : l->config->name;
 }
 
-static ts_err create(ts_layer *l, ts_lane *lane) {
+static ts_cross_spec spec_of(const ts_layer *l) {
   const ts_cross_options *o = l->options;
+  const ts_value *x = l->in[0].value;
+  return (ts_cross_spec){.width = ts_shape_width(x->shape),
+                         .stride = x->stride,
+                         .n_layers = o->layers,
+                         .rank = o->rank,
+                         .name = or_name(l, l->config->parameters),
+                         .group = or_name(l, l->config->parameter_group),
+                         .precision = l->spec->config->run.precision,
+                         .floats = !x->half,
+                         .y_half = l->out[0].half,
+                         .batch_max = l->spec->batch_max,
+                         .engine = l->spec->engine};
+}
+
+static ts_err create(ts_layer *l, ts_lane *lane) {
   ts_cross_layers *d = l->data;
   const ts_value *x = l->in[0].value;
   const int32_t from = l->params->n;
-  const ts_cross_spec s = {.width = ts_shape_width(x->shape),
-                           .stride = x->stride,
-                           .n_layers = o->layers,
-                           .rank = o->rank,
-                           .name = or_name(l, l->config->parameters),
-                           .group = or_name(l, l->config->parameter_group),
-                           .precision = l->spec->config->run.precision,
-                           .floats = true,
-                           .batch_max = l->spec->batch_max,
-                           .engine = l->spec->engine};
-  if (is_form(o)) return ts_cross_forms_create(&d->forms, l, lane);
+  const ts_cross_spec s = spec_of(l);
+  if (is_form(l->options)) return ts_cross_forms_create(&d->forms, l, lane);
   TS_DO(ts_cross_create(&d->cross, &s, l->params, l->spec->kernels,
                         (uint64_t)l->spec->config->run.seed, lane));
   for (int32_t i = from; i < l->params->n; i++)
     TS_DO(ts_layer_own(l, l->params->item[i]));
   if (l->in[0].dx || !l->spec->training) return TS_OK;
   return ts_layer_take(l, &d->sink, (int64_t)l->spec->batch_max * x->stride, 4);
+}
+
+/* All that its layers keep is bf16, or nothing is. */
+static bool takes_half(const ts_layer *l) {
+  ts_cross_spec s = spec_of(l);
+  s.floats = false;
+  return !is_form(l->options) && ts_cross_in_bf16(&s, l->spec->kernels);
+}
+
+static bool gives_half(const ts_layer *l, const ts_layer *reader) {
+  (void)reader;
+  return l->in[0].value->half;
+}
+
+static void count(ts_model_count *c, const ts_layer *l) {
+  const ts_cross_options *o = l->options;
+  const double n = ts_shape_width(l->in[0].value->shape);
+  const double one = (o->rank ? 2.0 * o->rank : n) * n + n;
+  if (is_form(o)) return;
+  c->weights += o->layers * one;
+  c->largest = fmax(c->largest, one);
 }
 
 static void destroy(ts_layer *l) {
@@ -122,6 +151,9 @@ const ts_layer_ops ts_layer_cross = {
     .forward = forward,
     .backward = backward,
     .products = products,
+    .count = count,
+    .gives_half = gives_half,
+    .takes_half = takes_half,
     .page =
         "full: x_(l+1) = x_0 * (W_l x_l + b_l) + x_l, * by element, x_0 the\n"
         "input; low_rank: W_l V_l in W_l's place.\n"

@@ -108,6 +108,7 @@ static ts_err task(void *arg, ts_lane *lane) {
   fill(a);
   const ts_interact_args t = {.out = a->out,
                               .grad = a->grad,
+                              .half = a->l->out[0].half,
                               .out_stride = a->l->out[0].stride,
                               .bottom = a->bottom,
                               .grad_bottom = d->sink     ? d->sink
@@ -121,6 +122,9 @@ static ts_err task(void *arg, ts_lane *lane) {
                               .n_features = d->n,
                               .dim = d->dim,
                               .batch = a->batch};
+  if (t.half)
+    return a->pass == TS_FORWARD ? k->interact_forward_half(&t)
+                                 : k->interact_backward_half(&t);
   return a->pass == TS_FORWARD ? k->interact_forward(&t)
                                : k->interact_backward(&t);
 }
@@ -153,6 +157,12 @@ static double products(const ts_layer *l) {
   return n * (n - 1) / 2 * d->dim;
 }
 
+static bool gives_half(const ts_layer *l, const ts_layer *reader) {
+  (void)reader;
+  return ts_linear_precision(l->spec->config->run.precision,
+                             l->spec->kernels) == TS_PRECISION_BF16;
+}
+
 const ts_layer_ops ts_layer_dot = {
     .kind = "dot",
     .data_bytes = sizeof(ts_dot),
@@ -165,6 +175,7 @@ const ts_layer_ops ts_layer_dot = {
     .forward = forward,
     .backward = backward,
     .products = products,
+    .gives_half = gives_half,
     .page =
         "y = [x_0, x_i . x_j for i < j]: DLRM's interaction\n"
         "\n"
@@ -189,6 +200,7 @@ const ts_layer_ops ts_layer_inner_product = {
     .forward = forward,
     .backward = backward,
     .products = products,
+    .gives_half = gives_half,
     .page = "y_ij = x_i . x_j for i < j: PNN's inner products, as kind dot "
             "gives\n"
             "them of fields alone\n"

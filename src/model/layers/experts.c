@@ -123,8 +123,7 @@ static ts_err create_expert(ts_layer *l, int32_t e, ts_lane *lane) {
                          .need_dx = in->dx != NULL,
                          .engine = l->spec->engine,
                          .kernels = l->spec->kernels};
-  return ts_mlp_create(&d->expert[e], &s, l->params,
-                       (uint64_t)l->spec->config->run.seed, lane);
+  return ts_mlp_create(&d->expert[e], &s, lane);
 }
 
 static ts_err create_gate(ts_layer *l, int32_t g, ts_lane *lane) {

@@ -112,7 +112,8 @@ static ts_err backward(ts_layer *l, const ts_layer_run *r) {
   const ts_fm_args fm = machine(l, r);
   if (!in->dx) return TS_OK;
   if (o->reduce) {
-    TS_DO(ts_run_zero(l, r, in->dx, (size_t)r->batch * (size_t)stride * 4));
+    const size_t bytes = (size_t)r->batch * (size_t)stride * 4;
+    if (!in->add) TS_DO(ts_run_zero(l, r, in->dx, bytes));
     return ts_run_fm(l, r, &fm, TS_BACKWARD);
   }
   ts_map_args m = {.y = in->dx,
@@ -126,7 +127,8 @@ static ts_err backward(ts_layer *l, const ts_layer_run *r) {
                    .n_i = in->value->shape.fields,
                    .n_j = dim,
                    .op = TS_MAP_MULTIPLY,
-                   .scale = 1};
+                   .scale = 1,
+                   .add = in->add};
   TS_DO(ts_run_map(l, r, &m));
   m.x = in->value->x;
   m.xs = m.ys;
@@ -149,6 +151,7 @@ const ts_layer_ops ts_layer_fm = {
     .most = 1,
     .wants_fields = true,
     .keeps_in = true,
+    .adds_dx = true,
     .shape = shape,
     .create = create,
     .forward = forward,

@@ -1,5 +1,8 @@
 /* mlp.c - linear layers with an activation behind each. */
 #include "dense/mlp.h"
+
+#include <math.h>
+
 #include "model/mlp_options.h"
 
 #define KEY(name, kind, fallback, min, max, choices, help)                     \
@@ -46,20 +49,40 @@ static ts_err create(ts_layer *l, ts_lane *lane) {
   const ts_mlp_options *o = l->options;
   ts_mlp_layer *d = l->data;
   const ts_value *x = l->in[0].value;
+  const bool bare = o->last_activation == TS_ACTIVATION_LINEAR + 1;
   if (!ts_mlp_is_plain(o)) return ts_mlp_full_create(&d->full, l, lane);
   const ts_mlp_spec s = {.n_in = ts_shape_width(x->shape),
                          .in_stride = x->stride,
                          .sizes = o->units.item,
                          .n_layers = o->units.n,
+                         .last_linear = bare,
                          .param = param,
                          .arg = l,
                          .precision = l->spec->config->run.precision,
+                         .x_half = x->half,
                          .batch_max = l->spec->batch_max,
                          .need_dx = l->in[0].dx != NULL,
                          .engine = l->spec->engine,
                          .kernels = l->spec->kernels};
-  return ts_mlp_create(&d->mlp, &s, l->params,
-                       (uint64_t)l->spec->config->run.seed, lane);
+  return ts_mlp_create(&d->mlp, &s, lane);
+}
+
+static bool takes_half(const ts_layer *l) {
+  return ts_mlp_is_plain(l->options) &&
+         ts_linear_precision(l->spec->config->run.precision,
+                             l->spec->kernels) == TS_PRECISION_BF16;
+}
+
+static void count(ts_model_count *c, const ts_layer *l) {
+  const ts_mlp_options *o = l->options;
+  double n_in = ts_shape_width(l->in[0].value->shape);
+  for (int32_t i = 0; i < o->units.n; i++) {
+    const double n = (n_in + 1) * (double)o->units.item[i];
+    c->weights += n;
+    c->largest = fmax(c->largest, n);
+    n_in = (double)o->units.item[i];
+    if (i < o->units.n - 1) c->activations += 2 * n_in;
+  }
 }
 
 static void destroy(ts_layer *l) {
@@ -100,6 +123,8 @@ const ts_layer_ops ts_layer_mlp = {
     .destroy = destroy,
     .forward = forward,
     .backward = backward,
+    .count = count,
+    .takes_half = takes_half,
     .page =
         "Layers x_{i+1} = dropout(act(norm(x_i W_i^T + b_i))), + x_i with\n"
         "residual, where the widths are equal; relu and nothing else unless\n"

@@ -49,9 +49,9 @@ static ts_err backward(ts_layer *l, const ts_layer_run *r) {
   const ts_value *y = &l->out[0];
   const size_t row = (size_t)in->value->stride * sizeof(float);
   if (!in->dx) return TS_OK;
-  TS_DO(ts_run_zero(l, r, in->dx, (size_t)r->batch * row));
+  if (!in->add) TS_DO(ts_run_zero(l, r, in->dx, (size_t)r->batch * row));
   return ts_run_copy(l, r, in->dx + first_of(l), in->value->stride, y->dx,
-                     y->stride, ts_shape_width(y->shape), false);
+                     y->stride, ts_shape_width(y->shape), in->add);
 }
 
 const ts_layer_ops ts_layer_slice = {
@@ -61,6 +61,7 @@ const ts_layer_ops ts_layer_slice = {
     .options_bytes = sizeof(ts_slice_options),
     .least = 1,
     .most = 1,
+    .adds_dx = true,
     .shape = shape,
     .forward = forward,
     .backward = backward,

@@ -1,0 +1,28 @@
+/* named.h - the models of model.kind that keys of their own describe,
+ * TorchRec's dlrm, dcnv2, deepfm and sparsenn, as the layers that they are.
+ * Parameters have TorchRec's names and initial values that go by their place,
+ * as in all checkpoints that these models ever wrote. All of it is Local. */
+#pragma once
+
+#include "base/config.h"
+#include "base/err.h"
+
+typedef struct ts_layer_list {
+  ts_layer_config *item; /* (n) */
+  int32_t n;
+} ts_layer_list;
+
+typedef struct ts_named {
+  const char *kind;
+  bool any_dims; /* tables may differ in dim */
+  /* Weighted tables are a collection of their own in the names of checkpoints,
+   * "weighted_embedding_bag_collection". */
+  bool weighted_apart;
+  /* Adds the layers to an empty list; DECK errors for shapes that do not fit,
+   * naming the keys. */
+  ts_err (*layers)(ts_layer_list *, const ts_config *);
+} ts_named;
+
+/* That of model.kind; NULL where the deck has layers, or there is no such. */
+const ts_named *ts_named_of(const ts_config *);
+void ts_layer_list_reset(ts_layer_list *);
