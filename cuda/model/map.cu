@@ -1,11 +1,18 @@
-/* map.cu - products and sums by element, with broadcasting; the largest of
- * fields. */
+/* map.cu - products, sums and waves by element, with broadcasting; the largest
+ * of fields. */
 #include "cuda/model/elements.cuh"
 
 static __device__ __forceinline__ int64_t ts_map_at(const ts_stride4 &s,
                                                     int64_t b, int32_t h,
                                                     int32_t i, int32_t j) {
   return b * s.b + h * s.h + i * s.r + j * s.c;
+}
+
+static __device__ __forceinline__ float ts_map_op_of(ts_map_op op, float a,
+                                                     float x) {
+  if (op == TS_MAP_SIN) return sinpif(2 * (a * x));
+  if (op == TS_MAP_COS) return cospif(2 * (a * x));
+  return op == TS_MAP_SUM ? a + x : a * x;
 }
 
 static __global__ void __launch_bounds__(TS_ELEMENTS_THREADS)
@@ -18,7 +25,7 @@ static __global__ void __launch_bounds__(TS_ELEMENTS_THREADS)
     const float a = t.scale * t.a[ts_map_at(t.as, b, h, i, j)];
     const float x = t.x ? t.x[ts_map_at(t.xs, b, h, i, j)] : 1.0f;
     float *y = t.y + ts_map_at(t.ys, b, h, i, j);
-    const float z = t.op == TS_MAP_SUM ? a + x : a * x;
+    const float z = ts_map_op_of(t.op, a, x);
     *y = t.add ? *y + z : z;
   });
 }

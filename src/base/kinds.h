@@ -79,6 +79,7 @@
   X(flatten)                                                                   \
   X(slice)                                                                     \
   X(project)                                                                   \
+  X(periodic)                                                                  \
   X(reduce)                                                                    \
   X(scale)                                                                     \
   X(cross)                                                                     \

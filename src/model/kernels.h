@@ -36,7 +36,10 @@ typedef struct ts_contract_args {
 /* y[b,h,i,j] = op of a and x there; where ADD, +=. */
 typedef enum {
   TS_MAP_MULTIPLY, /* scale a x; x NULL: scale a, a copy */
-  TS_MAP_SUM       /* scale a + x */
+  TS_MAP_SUM,      /* scale a + x */
+  TS_MAP_SIN,      /* sin(2 pi scale a x): of turns, so that their fraction,
+                      which is exact, says it */
+  TS_MAP_COS       /* the same cosine */
 } ts_map_op;
 typedef struct ts_map_args {
   float *y;

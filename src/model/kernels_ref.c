@@ -29,6 +29,13 @@ static int64_t place(ts_stride4 s, int64_t b, int32_t h, int32_t i, int32_t j) {
   return b * s.b + h * s.h + i * s.r + j * s.c;
 }
 
+static float map_op(ts_map_op op, float a, float x) {
+  const double turns = (double)a * x, v = 2 * M_PI * (turns - rint(turns));
+  if (op == TS_MAP_SIN) return (float)sin(v);
+  if (op == TS_MAP_COS) return (float)cos(v);
+  return op == TS_MAP_SUM ? a + x : a * x;
+}
+
 static ts_err map(const ts_map_args *t) {
 #pragma omp parallel for schedule(static)
   for (int64_t b = 0; b < t->n_b; b++)
@@ -38,7 +45,7 @@ static ts_err map(const ts_map_args *t) {
           const float a = t->scale * t->a[place(t->as, b, h, i, j)];
           const float x = t->x ? t->x[place(t->xs, b, h, i, j)] : 1;
           float *y = t->y + place(t->ys, b, h, i, j);
-          const float z = t->op == TS_MAP_SUM ? a + x : a * x;
+          const float z = map_op(t->op, a, x);
           *y = t->add ? *y + z : z;
         }
   return TS_OK;

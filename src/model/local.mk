@@ -43,6 +43,7 @@ tessera_sources += \
   src/model/layers/linear.c \
   src/model/layers/mlp.c \
   src/model/layers/multiply.c \
+  src/model/layers/periodic.c \
   src/model/layers/project.c \
   src/model/layers/reduce.c \
   src/model/layers/row_norm.c \

@@ -117,25 +117,43 @@ static void expect_map(const ts_map_args *t) {
           const double a = t->scale * (double)t->a[place(t->as, b, h, i, j)];
           const double x = t->x ? (double)t->x[place(t->xs, b, h, i, j)] : 1;
           const double old = t->add ? (double)t->y[at] : 0;
-          const double z = t->op == TS_MAP_SUM ? a + x : a * x;
-          lt_want(t->y, at, old + z, fabs(old) + fabs(a) + fabs(z));
+          const bool wave = t->op >= TS_MAP_SIN;
+          const double turn = 2 * acos(-1) * fmod(a * x, 1);
+          const double z = t->op == TS_MAP_SUM   ? a + x
+                           : t->op == TS_MAP_SIN ? sin(turn)
+                           : t->op == TS_MAP_COS ? cos(turn)
+                                                 : a * x;
+          lt_want(t->y, at, old + z,
+                  wave ? fabs(old) + 0.1 + fabs(a * x)
+                       : fabs(old) + fabs(a) + fabs(z));
         }
 }
 
+/* Of waves: quarters of turns, many of them, none. */
+static float *map_numbers(const ts_map_args *t, int64_t n) {
+  static const float rare[] = {0, -0.0f, 0.25f, 0.5f, -0.75f, 1e6f, 1e30f};
+  float *x = lt_numbers(n, 2);
+  for (int64_t i = 0; t->op >= TS_MAP_SIN && i < n; i++)
+    if (kt_below(8) == 0) x[i] = rare[kt_below(7)];
+  if (t->op == TS_MAP_COS && n) x[0] = kt_below(2) ? INFINITY : NAN;
+  return x;
+}
+
+/* Products and sums, then waves. */
 TS_TEST(map) {
-  for (int i = 0; i < 80; i++) {
+  for (int i = 0; i < 160; i++) {
     ts_map_args t = {.n_b = i % 13 ? 1 + kt_below(30) : 0,
                      .n_h = 1 + kt_below(3),
                      .n_i = 1 + kt_below(5),
                      .n_j = 1 + kt_below(i % 3 ? 40 : 5),
-                     .op = i % 2 ? TS_MAP_SUM : TS_MAP_MULTIPLY,
+                     .op = (ts_map_op)(i / 80 * TS_MAP_SIN + i % 2),
                      .scale = i % 3 ? 1 : -0.6f,
                      .add = i / 2 % 2};
     lt_begin();
     t.ys = strides(t.n_h, t.n_i, t.n_j, i % 9 == 8, false);
     t.as = strides(t.n_h, t.n_i, t.n_j, i % 7 == 6, true);
     t.xs = strides(t.n_h, t.n_i, t.n_j, i % 5 == 4, true);
-    if (kt_below(4) == 0) t.xs.c = 0;
+    if (kt_below(i < 80 ? 4 : 2) == 0) t.xs.c = 0;
     if (i % 6 == 5) { /* nothing between rows */
       t.ys = (ts_stride4){t.n_h * t.n_i * t.n_j, t.n_i * t.n_j, t.n_j, 1};
       t.as = t.ys;
@@ -143,7 +161,7 @@ TS_TEST(map) {
     t.y = lt_out(room(t.ys, t.n_b, t.n_h, t.n_i, t.n_j), 4);
     t.a = i % 4 == 3 && !t.add && i % 6 == 5
               ? t.y
-              : lt_numbers(room(t.as, t.n_b, t.n_h, t.n_i, t.n_j), 2);
+              : map_numbers(&t, room(t.as, t.n_b, t.n_h, t.n_i, t.n_j));
     if (i % 10 < 8 || t.op == TS_MAP_SUM)
       t.x = lt_numbers(room(t.xs, t.n_b, t.n_h, t.n_i, t.n_j), 2);
     expect_map(&t);

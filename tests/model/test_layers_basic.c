@@ -440,38 +440,3 @@ TS_TEST(parts) {
                  .n_out = 8},
       "kind project makes them so");
 }
-
-/* Embeddings of 3 and 5, and two dense columns, as fields of 2. */
-static void project_oracle(double *out, const lr_point *p, const void *arg) {
-  static const char *const weights[] = {"y.0.weight", "y.1.weight",
-                                        "y.2.weight", "y.3.weight"};
-  static const char *const biases[] = {"y.0.bias", "y.1.bias", "y.2.bias",
-                                       "y.3.bias"};
-  for (int32_t s = 0; s < p->batch; s++)
-    for (int k = 0; k < 4; k++) {
-      const int32_t n = k < 2 ? p->dim[k] : 1;
-      const double *x =
-          k < 2 ? p->emb[k] + s * n : p->dense + s * p->n_dense + k - 2;
-      const double *w = lr_param(p, weights[k]);
-      for (int o = 0; o < 2; o++) {
-        *out = arg ? lr_param(p, biases[k])[o] : 0;
-        for (int32_t j = 0; j < n; j++) *out += w[o * n + j] * x[j];
-        out++;
-      }
-    }
-}
-
-TS_TEST(project) {
-  lr_case c = {.layers =
-                   ONE("project", "[\"embeddings\", \"dense\"]", "dim = 2;"),
-               .tables = LR_TABLES("0..0", "3") ",\n" LR_TABLES("1..1", "5"),
-               .n_dense = 2,
-               .n_out = 8,
-               .oracle = project_oracle,
-               .arg = ""};
-  lr_check(&c);
-  c.layers =
-      ONE("project", "[\"embeddings\", \"dense\"]", "dim = 2; bias = false;");
-  c.arg = NULL;
-  lr_check(&c);
-}

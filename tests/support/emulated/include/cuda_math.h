@@ -81,6 +81,15 @@ static inline float __fdiv_rn(float a, float b) {
 static inline float __fsqrt_rn(float a) {
   return sqrtf(a);
 }
+/* Also where libm has them. */
+static inline float ts_emulated_sinpi(float x) {
+  return (float)sin(M_PI * ((double)x - 2 * rint((double)x / 2)));
+}
+static inline float ts_emulated_cospi(float x) {
+  return (float)cos(M_PI * ((double)x - 2 * rint((double)x / 2)));
+}
+#define sinpif ts_emulated_sinpi
+#define cospif ts_emulated_cospi
 /* In the range of int. */
 static inline int __float2int_rn(float x) {
   return (int)rintf(x);
