@@ -107,6 +107,11 @@ TS_TEST(periodic) {
                         .oracle = periodic_oracle,
                         .arg = t});
   }
+  lr_refused(
+      &(lr_case){.layers = ONE("periodic", "\"f0\"", "frequencies = 4096;"),
+                 .tables = LR_TABLES("0..0", "4096"),
+                 .n_out = 1},
+      "4096 numbers of 4096 frequencies and dim 24: a sample has 16777216");
 }
 
 /* Frequencies are normal with sigma, 0.01 where the deck says none, and init is
