@@ -13,6 +13,7 @@ typedef struct ts_full_layer {
   ts_row_norm row;
   ts_activation act;
   ts_mlp_norm norm;
+  bool relu; /* within linear */
   bool acts, residual;
   double dropout;
   int32_t n;
@@ -96,8 +97,8 @@ static ts_err create_layer(ts_full_layer *f, ts_layer *l, int32_t i,
   f->norm = bare ? TS_MLP_NONE : (ts_mlp_norm)o->norm;
   f->dropout = bare ? 0 : o->dropout;
   f->residual = !bare && o->residual && n_before(l, i) == f->n;
-  const bool fused = kind == TS_ACTIVATION_RELU && f->norm == TS_MLP_NONE;
-  f->acts = kind != TS_ACTIVATION_LINEAR && !fused;
+  f->relu = kind == TS_ACTIVATION_RELU && f->norm == TS_MLP_NONE;
+  f->acts = kind != TS_ACTIVATION_LINEAR && !f->relu;
   const ts_rows_linear_spec linear = {.i = i,
                                       .last = i == o->units.n - 1,
                                       .n_in = n_before(l, i),
@@ -105,7 +106,7 @@ static ts_err create_layer(ts_full_layer *f, ts_layer *l, int32_t i,
                                       .n_out = f->n,
                                       .rows_each = 1,
                                       .bias = true,
-                                      .relu = fused,
+                                      .relu = f->relu,
                                       .need_dx = i || l->in[0].dx};
   const ts_activation_spec act = {.kind = kind,
                                   .i = i,
@@ -173,13 +174,26 @@ static ts_err layer_forward(ts_mlp_full *m, const ts_layer *l,
   return ts_run_rows(l, r, TS_MAP_SUM, rows_of(f, f->y), 1, b, x, f->n, false);
 }
 
+/* G = dropout's gradient.  Linear's own ReLU gives none where its output is 0,
+ * as it is wherever dropout made it so: then nobody has to draw the mask
+ * again. */
+static ts_err drop_backward(const ts_full_layer *f, const ts_layer *l,
+                            const ts_layer_run *r, int32_t i, ts_rows g,
+                            ts_rows dy) {
+  const float keep = 1 / (1 - (float)f->dropout);
+  if (!f->relu || !r->training || f->dropout <= 0)
+    return ts_run_drop(l, r, i, g, dy, f->n, f->dropout);
+  return ts_run_rows(l, r, TS_MAP_MULTIPLY, g, keep, dy, (ts_rows){0}, f->n,
+                     false);
+}
+
 static ts_err layer_backward(ts_mlp_full *m, const ts_layer *l,
                              const ts_layer_run *r, int32_t i, float *dx,
                              float *dy) {
   ts_full_layer *f = &m->layer[i];
   const ts_rows x = input_of(m, l, i), none = {0};
   const ts_rows g = rows_of(f, f->residual ? m->work : dy);
-  TS_DO(ts_run_drop(l, r, i, g, rows_of(f, dy), f->n, f->dropout));
+  TS_DO(drop_backward(f, l, r, i, g, rows_of(f, dy)));
   if (f->acts)
     TS_DO(ts_activation_backward(&f->act, l, r, g, g, rows_of(f, f->a)));
   if (f->norm == TS_MLP_BATCH)
