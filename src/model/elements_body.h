@@ -3,6 +3,10 @@
 #pragma once
 
 #include <stdint.h>
+#include <string.h>
+#ifdef __x86_64__
+#include <immintrin.h>
+#endif
 
 #include "kernel_table.h"
 
@@ -127,32 +131,61 @@ static ts_err column_apply(const ts_column_apply_args *t) {
 
 /* ---- dropout ------------------------------------------------------------- */
 
-enum { PHILOX = 16 }; /* calls at once */
+enum { PHILOX = 16 }; /* calls at once, N_TOGETHER in a register */
 
-/* Words 4 l + k: of the call for columns 4 (q + l) .. of a row. */
+/* Words in the lower halves of 64 bits, where products have their factors; what
+ * is above counts for nothing. */
+#ifdef __AVX512F__
+enum { N_TOGETHER = 8 };
+typedef uint64_t words __attribute__((vector_size(64)));
+static const words in_order = {0, 1, 2, 3, 4, 5, 6, 7};
+static inline words times(words a, words b) {
+  return (words)_mm512_mul_epu32((__m512i)a, (__m512i)b);
+}
+#else
+enum { N_TOGETHER = 4 };
+typedef uint64_t words __attribute__((vector_size(32)));
+static const words in_order = {0, 1, 2, 3};
+static inline words times(words a, words b) {
+#ifdef __AVX2__
+  return (words)_mm256_mul_epu32((__m256i)a, (__m256i)b);
+#else
+  return (a & UINT32_MAX) * (b & UINT32_MAX);
+#endif
+}
+#endif
+static inline words all(uint64_t x) {
+  return (words){0} + x;
+}
+
+/* Word 4 l + k: of the call for columns 4 (q + l) .. of a row. */
 static void philox_row(uint32_t word[4 * PHILOX], uint64_t row, uint32_t q,
                        const uint32_t key[2]) {
-#define HIGH(a, b) (uint32_t)((uint64_t)(a) * (b) >> 32)
-  const uint32_t m = 0xD2511F53u, n = 0xCD9E8D57u;
-  uint32_t a[PHILOX], b[PHILOX], c[PHILOX], d[PHILOX];
+  enum { GROUPS = PHILOX / N_TOGETHER };
+  const words m = all(0xD2511F53u), n = all(0xCD9E8D57u), low = all(UINT32_MAX);
+  words a[GROUPS], b[GROUPS], c[GROUPS], d[GROUPS], first[GROUPS], last[GROUPS];
   uint32_t k0 = key[0], k1 = key[1];
-  for (uint32_t l = 0; l < PHILOX; l++) {
-    a[l] = (uint32_t)row, b[l] = (uint32_t)(row >> 32);
-    c[l] = q + l, d[l] = 0;
+  for (uint32_t g = 0; g < GROUPS; g++) {
+    a[g] = all(row), b[g] = all(row >> 32);
+    c[g] = in_order + q + g * N_TOGETHER, d[g] = all(0);
   }
   for (int round = 0; round < 10; round++, k0 += 0x9E3779B9u, k1 += 0xBB67AE85u)
-#pragma omp simd
-    for (int l = 0; l < PHILOX; l++) {
-      const uint32_t x = HIGH(n, c[l]) ^ b[l] ^ k0;
-      const uint32_t y = HIGH(m, a[l]) ^ d[l] ^ k1;
-      b[l] = n * c[l], d[l] = m * a[l];
-      a[l] = x, c[l] = y;
+    for (int g = 0; g < GROUPS; g++) {
+      const words x = times(n, c[g]), y = times(m, a[g]);
+      a[g] = x >> 32 ^ b[g] ^ all(k0), c[g] = y >> 32 ^ d[g] ^ all(k1);
+      b[g] = x, d[g] = y;
     }
-#undef HIGH
-  for (int l = 0; l < PHILOX; l++) {
-    word[4 * l] = a[l], word[4 * l + 1] = b[l];
-    word[4 * l + 2] = c[l], word[4 * l + 3] = d[l];
+  for (int g = 0; g < GROUPS; g++) {
+    first[g] = (a[g] & low) | b[g] << 32;
+    last[g] = (c[g] & low) | d[g] << 32;
   }
+  uint64_t both[2 * PHILOX];
+#pragma omp simd
+  for (int l = 0; l < PHILOX; l++) {
+    both[2 * l] = ((const uint64_t *)first)[l];
+    both[2 * l + 1] = ((const uint64_t *)last)[l];
+  }
+  memcpy(word, both, sizeof both);
 }
 
 static ts_err dropout(const ts_dropout_args *t) {
