@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/kinds.h"
 #include "io/deck_impl.h"
 #include "model/layer.h"
 #include "model/zoo.h"
@@ -47,7 +48,10 @@ ts_err ts_model_help(ts_str *s) {
                         ts_zoo_name(k)));
     column += n + 1;
   }
-  TS_DO(ts_str_append(s, "\n\nKinds of layers (tessera help layer KIND):\n"));
+  TS_DO(ts_str_append(s,
+                      "\n\nGraphs that model.kind and keys of its own make:\n"
+                      "  %s\n\nKinds of layers (tessera help layer KIND):\n",
+                      TS_LISTED(TS_MODELS)));
   for (int k = 0; ts_layer_kind(k); k++) TS_DO(first_line(s, ts_layer_kind(k)));
   return ts_str_append(s, "  %-18s %s\n", "block",
                        "layers that are repeated: repeat, layers = ( .. )");
