@@ -2,7 +2,7 @@
  * models, pipelines, data formats, and how dense parameters are trained.
  *
  * A line here and a file of its own add one (doc/extending.md).  The tables
- * that look a name up (shard/sharding.c, sparse/row_optim.c, model/model.c,
+ * that look a name up (shard/sharding.c, sparse/row_optim.c, model/named.c,
  * train/pipeline.c, io/source.c, dense/optim.c, dense/parallel.c), the values
  * that the deck takes, `tessera help deck` and the lists in messages are all
  * made of these. */

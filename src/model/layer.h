@@ -170,8 +170,8 @@ typedef struct ts_layer_ops {
   /* Multiplications of a sample's forward pass besides one for each weight;
    * NULL: none. */
   double (*products)(const ts_layer *);
-  /* Adds its weights, of a layer that is planned and not created; NULL: few,
-   * or nobody counts them. */
+  /* Adds its weights, of a layer that is planned and not created; NULL: no
+   * model that the planner counts (ts_named) has such with weights. */
   void (*count)(ts_model_count *, const ts_layer *);
   /* Whether out[0] may be bf16 and READER read it so; whether in[0] may, and
    * dx with it; asked in running order, once shapes are there.  NULL: no. */

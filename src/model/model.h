@@ -79,6 +79,6 @@ typedef struct ts_model_count {
   double weights, largest; /* of linear layers; of that which has most */
   double activations, products;
 } ts_model_count;
-/* Makes nothing: a graph of thousands of features has layers too large to be
- * built for a look.  DECK errors as create's. */
+/* Makes nothing; weights where all layers that have some count them
+ * (ts_layer_ops.count).  DECK errors as create's. */
 ts_err ts_model_counted(ts_model_count *, const ts_model_spec *);

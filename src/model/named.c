@@ -287,6 +287,21 @@ done:
   return err;
 }
 
+/* "@" and ":" have a meaning in what layers read. */
+static ts_err check_names(const ts_config *c) {
+  for (int32_t t = 0; t < c->n_tables; t++)
+    for (int32_t i = 0; i < c->tables[t].features.n; i++) {
+      const char *table = c->tables[t].name;
+      const char *feature = c->tables[t].features.item[i];
+      if (strpbrk(table, "@:") || strpbrk(feature, "@:"))
+        return ts_fail(TS_ERR_DECK,
+                       "feature %s of table %s: with weighted tables sparsenn "
+                       "takes no \"@\" and \":\" in names",
+                       feature, table);
+    }
+  return TS_OK;
+}
+
 static ts_err sparsenn(ts_layer_list *list, const ts_config *c) {
   ts_layer_config *l;
   bool any = false;
@@ -295,6 +310,7 @@ static ts_err sparsenn(ts_layer_list *list, const ts_config *c) {
   TS_DO(add_over(list, &l, c));
   for (int32_t t = 0; t < c->n_tables; t++) any |= c->tables[t].weighted;
   if (!any) return reads_all(l, c);
+  TS_DO(check_names(c));
   if (c->model.dense_features) TS_DO(reads(l, "bottom"));
   TS_DO(reads_tables(l, c, false));
   return reads_tables(l, c, true);
@@ -303,7 +319,7 @@ static ts_err sparsenn(ts_layer_list *list, const ts_config *c) {
 #define TS_NAMED(name, ...)                                                    \
   { .kind = #name, .layers = name, __VA_ARGS__ }
 static const ts_named table[] = {
-    TS_NAMED(dlrm, .any_dims = false), TS_NAMED(dcnv2, .any_dims = true),
+    TS_NAMED(dlrm, .grows = true), TS_NAMED(dcnv2, .any_dims = true),
     TS_NAMED(deepfm, .any_dims = false),
     TS_NAMED(sparsenn, .any_dims = true, .weighted_apart = true)};
 

@@ -18,6 +18,9 @@ typedef struct ts_named {
   /* Weighted tables are a collection of their own in the names of checkpoints,
    * "weighted_embedding_bag_collection". */
   bool weighted_apart;
+  /* Its layers grow so fast with the number of features that the planner counts
+   * them, where they are large, instead of building them for a look. */
+  bool grows;
   /* Adds the layers to an empty list; DECK errors for shapes that do not fit,
    * naming the keys. */
   ts_err (*layers)(ts_layer_list *, const ts_config *);

@@ -1,5 +1,6 @@
 /* planning_dense.c - what the dense part of the model takes: it is built, for
- * no longer than it takes to look.  So every model is known as it is. */
+ * no longer than it takes to look.  So every model is known as it is, but for
+ * those that would be too large to build (ts_named.grows): they are counted. */
 #include <math.h>
 #include <string.h>
 
@@ -8,6 +9,7 @@
 #include "dense/linear.h"
 #include "dense/param_optim.h"
 #include "io/batch_store.h"
+#include "model/named.h"
 #include "runtime/arrays.h"
 #include "runtime/trace.h"
 #include "train/pipeline.h"
@@ -253,11 +255,12 @@ ts_err ts_planning_dense(ts_plan_dense *d, double *gflops, ts_trainer *t,
                               .training = true,
                               .deferred = !gflops,
                               .kernels = &t->kernels};
+  const ts_named *named = ts_named_of(c);
   ts_model_count n;
   double batches;
   *d = (ts_plan_dense){0};
   TS_DO(ts_model_counted(&n, &spec));
-  if (n.weights > LARGE) {
+  if (named && named->grows && n.weights > LARGE) {
     d->other_bytes = 4 * n.activations * batch;
     const bool half =
         ts_linear_precision(c->run.precision, &t->kernels) == TS_PRECISION_BF16;

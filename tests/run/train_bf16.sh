@@ -34,6 +34,8 @@ for model in dlrm dcnv2; do
     check "$model: bf16 is f32" test "$(logloss $model.bf16)" = "$(logloss $model.f32)"
   fi
 done
+check "cross layers of rows that nobody padded" "$TESSERA" train "$work/truth.deck" --quiet --set run.steps=4 --set run.output="$work/flat" --set run.precision=bf16 \
+  --set model.dense_arch=[] --set model.over_arch=[1] --set 'model.layers=({name="x";kind="flatten";in=["dense","embeddings"];},{name="c";kind="cross";in="x";},{name="y";kind="linear";in="c";units=1;})'
 
 # As on a CPU without bf16: f32's bits, one note.
 export DNNL_MAX_CPU_ISA=AVX2

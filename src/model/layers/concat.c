@@ -212,12 +212,12 @@ extern const ts_layer_ops ts_layer_cross;
 
 /* For cross layers alone, which keep all they have in bf16: what an mlp gives
  * back goes to tables in f32, with no rounding on its way.  Gradients that are
- * added are read as f32. */
+ * added are read as f32, and rows of bf16 are padded. */
 static bool gives_half(const ts_layer *l, const ts_layer *reader) {
   for (int32_t k = 0; k < l->n_in[TS_ROLE_IN]; k++)
     for (int32_t i = 0; l->in[k].adds && i < l->in[k].value->emb->n; i++)
       if (l->in[k].adds[i]) return false;
-  return reader->ops == &ts_layer_cross;
+  return reader->ops == &ts_layer_cross && l->out[0].stride % 32 == 0;
 }
 
 #define KIND(name, its_shape, text)                                            \

@@ -1,9 +1,8 @@
 /* cross.c - cross layers of DCN and DCN v2. */
 #include "dense/cross.h"
 
-#include <math.h>
-
 #include "model/layers/cross_forms.h"
+#include "model/mlp_options.h"
 
 static const ts_key keys[] = {
     {TS_SCOPE_LAYER, "form", TS_KEY_CHOICE, offsetof(ts_cross_options, form),
@@ -16,6 +15,8 @@ static const ts_key keys[] = {
     {TS_SCOPE_LAYER, "experts", TS_KEY_INT32,
      offsetof(ts_cross_options, experts), "4", "", 1, 10000, NULL, "of moe"},
 };
+
+extern const ts_layer_ops ts_layer_mlp;
 
 typedef struct ts_cross_layers {
   ts_cross *cross;
@@ -90,18 +91,14 @@ static bool takes_half(const ts_layer *l) {
   return !is_form(l->options) && ts_cross_in_bf16(&s, l->spec->kernels);
 }
 
+/* Narrow products are of f32 and read it so. */
 static bool gives_half(const ts_layer *l, const ts_layer *reader) {
-  (void)reader;
-  return l->in[0].value->half;
-}
-
-static void count(ts_model_count *c, const ts_layer *l) {
-  const ts_cross_options *o = l->options;
-  const double n = ts_shape_width(l->in[0].value->shape);
-  const double one = (o->rank ? 2.0 * o->rank : n) * n + n;
-  if (is_form(o)) return;
-  c->weights += o->layers * one;
-  c->largest = fmax(c->largest, one);
+  const ts_mlp_options *o = reader->options;
+  if (!l->in[0].value->half) return false;
+  return reader->ops != &ts_layer_mlp ||
+         ts_linear_in_bf16(l->spec->config->run.precision,
+                           (int32_t)o->units.item[0], l->spec->engine,
+                           l->spec->kernels);
 }
 
 static void destroy(ts_layer *l) {
@@ -151,7 +148,6 @@ const ts_layer_ops ts_layer_cross = {
     .forward = forward,
     .backward = backward,
     .products = products,
-    .count = count,
     .gives_half = gives_half,
     .takes_half = takes_half,
     .page =

@@ -1,6 +1,4 @@
 /* linear.c - y = x W^T + b. */
-#include <math.h>
-
 #include "model/layer_ops.h"
 
 typedef struct ts_linear_options {
@@ -33,13 +31,6 @@ static ts_err create(ts_layer *l, ts_lane *lane) {
   return ts_rows_linear_create(l->data, l, &s, lane);
 }
 
-static void count(ts_model_count *c, const ts_layer *l) {
-  const ts_linear_options *o = l->options;
-  const double n = (ts_shape_width(l->in[0].value->shape) + 1.0) * o->units;
-  c->weights += n;
-  c->largest = fmax(c->largest, n);
-}
-
 static void destroy(ts_layer *l) {
   ts_rows_linear_reset(l->data);
 }
@@ -67,7 +58,6 @@ const ts_layer_ops ts_layer_linear = {
     .destroy = destroy,
     .forward = forward,
     .backward = backward,
-    .count = count,
     .page = "y = x W^T + b\n"
             "\n"
             "  in    vectors, side by side: (B, n)\n"
