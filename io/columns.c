@@ -142,7 +142,9 @@ static ts_column_config label_of_output(const ts_config *c, int32_t k) {
   ts_column_config y =
       filled(NULL, TS_COLUMN_LABEL, usual ? c->data.csv.label : name);
   if (!ts_task_is_binary(x))
-    y.label = !strcmp(x->loss, "poisson") ? "count" : "real";
+    y.label = !strcmp(x->loss, "poisson") ? "count"
+              : ts_task_is_of_classes(x)  ? "class"
+                                          : "real";
   return y;
 }
 

@@ -264,7 +264,9 @@ static void check_features(ts_deck *d, const config_setting_t *s) {
 static bool fits(const ts_task_config *task, const char *label) {
   const bool binary = !strcmp(label, "binary"), soft = !strcmp(label, "soft");
   if (ts_task_is_binary(task)) return binary || soft;
-  return strcmp(task->loss, "poisson") ? !binary : !strcmp(label, "count");
+  if (ts_task_is_of_classes(task)) return !strcmp(label, "class");
+  if (!strcmp(task->loss, "poisson")) return !strcmp(label, "count");
+  return !binary && strcmp(label, "class") != 0;
 }
 
 static void check_labels(ts_deck *d, const config_setting_t *s) {
@@ -286,8 +288,8 @@ static void check_labels(ts_deck *d, const config_setting_t *s) {
       ts_deck_error(d, s,
                     "data.columns: \"%.80s\": label = \"%s\" is not for task "
                     "\"%.80s\": loss bce takes \"binary\" and \"soft\" labels, "
-                    "poisson \"count\", mse, mae and huber \"real\", \"count\" "
-                    "and \"soft\"",
+                    "poisson \"count\", softmax_cross_entropy \"class\", mse, "
+                    "mae and huber \"real\", \"count\" and \"soft\"",
                     x->name, x->label, task->name);
   }
 }

@@ -69,7 +69,8 @@ static float binary(const ts_csv *s, const ts_field *f) {
 /* What is no number is in no range. */
 static bool is_label(ts_csv_label_kind kind, double x) {
   if (kind == TS_CSV_SOFT) return x >= 0 && x <= 1;
-  if (kind == TS_CSV_COUNT) return x >= 0 && x == floor(x);
+  if (kind == TS_CSV_COUNT || kind == TS_CSV_CLASS)
+    return x >= 0 && x == floor(x);
   return kind == TS_CSV_REAL ? !isnan(x) : x >= 0;
 }
 
@@ -78,7 +79,8 @@ float ts_csv_label(ts_csv *s, int32_t task) {
       [TS_CSV_BINARY] = "the label is neither 0 nor 1",
       [TS_CSV_SOFT] = "the label is no number from 0 to 1",
       [TS_CSV_COUNT] = "the label is no count: 0, 1, 2 and so on",
-      [TS_CSV_REAL] = "the label is no number"};
+      [TS_CSV_REAL] = "the label is no number",
+      [TS_CSV_CLASS] = "the label is no class: 0, 1, 2 and so on"};
   const ts_csv_label_kind kind = s->label_kind[task];
   const bool predicts = s->base.split == TS_SPLIT_PREDICT;
   const int at = s->label[task], where = s->where[task];

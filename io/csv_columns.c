@@ -102,12 +102,13 @@ static ts_err find_label(int *to, ts_csv *s, const char *file,
 }
 
 static ts_err find_labels(ts_csv *s, const char *file) {
-  static const char *const words[] = {"binary", "soft", "count", "real"};
+  static const char *const words[] = {"binary", "soft", "count", "real",
+                                      "class"};
   const ts_config *c = s->base.config;
   for (int32_t k = 0; k < s->base.info.n_tasks; k++) {
     const ts_column_config x = ts_column_of_label(c, k);
     const char *where = k < c->model.n_tasks ? ts_column_where(c, k) : NULL;
-    for (int i = TS_CSV_BINARY; i <= TS_CSV_REAL; i++)
+    for (int i = TS_CSV_BINARY; i <= TS_CSV_CLASS; i++)
       if (!strcmp(x.label, words[i])) s->label_kind[k] = (ts_csv_label_kind)i;
     TS_DO(find_label(&s->label[k], s, file, x.from));
     s->where[k] = -1;

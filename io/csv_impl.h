@@ -22,7 +22,8 @@ typedef enum {
   TS_CSV_BINARY,
   TS_CSV_SOFT,
   TS_CSV_COUNT,
-  TS_CSV_REAL
+  TS_CSV_REAL,
+  TS_CSV_CLASS
 } ts_csv_label_kind;
 
 /* What a feature's words are made of. */

@@ -7,6 +7,7 @@
 #include "base/dense_columns.h"
 #include "base/hash.h"
 #include "base/mem.h"
+#include "base/tasks.h"
 #include "io/columns.h"
 #include "io/dataset_impl.h"
 #include "io/hdf5.h"
@@ -264,8 +265,11 @@ static const char *wrong_with(float y, const char *kind) {
   if (!kind || !strcmp(kind, "real")) return isfinite(y) ? NULL : "no number";
   if (!strcmp(kind, "soft"))
     return y >= 0 && y <= 1 ? NULL : "no number from 0 to 1";
-  if (!strcmp(kind, "count"))
-    return isfinite(y) && y >= 0 && y == floorf(y) ? NULL : "no count";
+  const bool class = !strcmp(kind, "class");
+  if (class || !strcmp(kind, "count"))
+    return isfinite(y) && y >= 0 && y == floorf(y) ? NULL
+           : class                                 ? "no class"
+                                                   : "no count";
   return y == 0 || y == 1 ? NULL : "neither 0 nor 1";
 }
 
@@ -275,6 +279,9 @@ static ts_err check_labels(const ts_dataset *d, const ts_dataset_file *f,
   const ts_config *c = d->base.config;
   const ts_column_config *x = ts_column_given_label(c, k);
   const bool masked = f->where[k].set >= 0;
+  const char *const kind = x ? x->label
+                           : ts_task_is_of_classes(&c->model.tasks[k]) ? "class"
+                                                                       : NULL;
   const char *why;
   for (int32_t i = 0; i < n; i++) {
     float *label = &y[(int64_t)i * d->base.info.n_tasks + k];
@@ -288,7 +295,7 @@ static ts_err check_labels(const ts_dataset *d, const ts_dataset_file *f,
       continue;
     }
     if (!x && d->base.split == TS_SPLIT_PREDICT) continue;
-    why = wrong_with(*label, x ? x->label : NULL);
+    why = wrong_with(*label, kind);
     if (why)
       return ts_fail(TS_ERR_DATA, "%s: sample %lld: label \"%s\" is %g, %s",
                      f->in.path, (long long)(row + i),

@@ -53,8 +53,9 @@ ts_err ts_model_help(ts_str *s) {
                       "  %s\n\nKinds of layers (tessera help layer KIND):\n",
                       TS_LISTED(TS_MODELS)));
   for (int k = 0; ts_layer_kind(k); k++) TS_DO(first_line(s, ts_layer_kind(k)));
-  return ts_str_append(s, "  %-18s %s\n", "block",
-                       "layers that are repeated: repeat, layers = ( .. )");
+  TS_DO(ts_str_append(s, "  %-18s %s\n\nOf model.outputs:\n", "block",
+                      "layers that are repeated: repeat, layers = ( .. )"));
+  return ts_deck_help_key(s, ts_schema_find(TS_SCOPE_OUTPUT, "loss"), "");
 }
 
 ts_err ts_layer_help(ts_str *s, const char *kind) {

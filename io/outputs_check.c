@@ -10,11 +10,11 @@ static const config_setting_t *at(const config_setting_t *root,
   return config_setting_lookup((config_setting_t *)root, path);
 }
 
-/* KEY is given, and of another LOSS. */
+/* KEY is given, and of other losses, LOSS. */
 static void check_key(ts_deck *d, const config_setting_t *s,
                       const ts_task_config *x, const char *key, bool given,
                       const char *loss) {
-  if (given && strcmp(x->loss, loss) != 0)
+  if (given)
     ts_deck_error(d, s, "model.outputs: %s of \"%.80s\" is for loss \"%s\"",
                   key, x->name, loss);
 }
@@ -34,7 +34,10 @@ static void check_first(ts_deck *d, const config_setting_t *root) {
                   ts_task_is_binary(x) ? "where" : "another loss than bce");
 }
 
-static bool is_of_numbers(const char *metric) {
+/* Of a task that is not binary. */
+static bool has_metric(const ts_task_config *x, const char *metric) {
+  if (ts_task_is_of_classes(x))
+    return !strcmp(metric, "logloss") || !strcmp(metric, "accuracy");
   return !strcmp(metric, "mse") || !strcmp(metric, "mae") ||
          !strcmp(metric, "r2");
 }
@@ -48,11 +51,13 @@ static void check_metric(ts_deck *d, const config_setting_t *root) {
   for (int32_t k = 1; k < c->model.n_tasks; k++)
     if (!strcmp(c->model.tasks[k].name, c->run.stop.task))
       x = &c->model.tasks[k];
-  if (judged && !ts_task_is_binary(x) && !is_of_numbers(c->run.stop.metric))
+  if (judged && !ts_task_is_binary(x) && !has_metric(x, c->run.stop.metric))
     ts_deck_error(d, at(root, "run.stop"),
                   "run.stop.metric = \"%s\" is of probabilities: task "
-                  "\"%.80s\" of loss %s has mse, mae and r2",
-                  c->run.stop.metric, x->name, x->loss);
+                  "\"%.80s\" of loss %s has %s",
+                  c->run.stop.metric, x->name, x->loss,
+                  ts_task_is_of_classes(x) ? "logloss and accuracy"
+                                           : "mse, mae and r2");
 }
 
 void ts_outputs_check(ts_deck *d, const config_setting_t *root) {
@@ -61,9 +66,20 @@ void ts_outputs_check(ts_deck *d, const config_setting_t *root) {
   if (!c->model.has_outputs || d->n_errors) return; /* values may be broken */
   for (int32_t k = 0; k < c->model.n_tasks; k++) {
     const ts_task_config *x = &c->model.tasks[k];
-    check_key(d, list, x, "from", !strcmp(x->from, "probability"), "bce");
-    check_key(d, list, x, "smoothing", x->smoothing > 0, "bce");
-    check_key(d, list, x, "delta", x->delta != 1, "huber");
+    const bool bce = ts_task_is_binary(x), classes = ts_task_is_of_classes(x);
+    check_key(d, list, x, "from", !bce && !strcmp(x->from, "probability"),
+              "bce");
+    check_key(d, list, x, "smoothing", !bce && !classes && x->smoothing > 0,
+              "bce");
+    check_key(d, list, x, "delta", strcmp(x->loss, "huber") && x->delta != 1,
+              "huber");
+    if (classes && !c->model.n_layers)
+      ts_deck_error(
+          d, list,
+          "model.outputs: loss \"softmax_cross_entropy\" of \"%.80s\" "
+          "wants an output a class, as layers have it: model.layers, "
+          "not model.kind = \"%s\"",
+          x->name, c->model.kind);
   }
   if (c->data.csv.labels.n)
     ts_deck_error(d, at(root, "data.csv.labels"),

@@ -153,9 +153,10 @@ const ts_key ts_schema[] = {
          "column of its labels, which several may share; \"\": name"),
     WORD(OUTPUT, in, STRING, "", NULL,
          "of a graph: the layer that is the output; \"\": the last"),
-    WORD(OUTPUT, loss, STRING, "bce", "bce|mse|mae|huber|poisson",
-         "binary cross entropy, of numbers, or of counts: see Models in the "
-         "manual"),
+    WORD(OUTPUT, loss, STRING, "bce",
+         "bce|mse|mae|huber|poisson|softmax_cross_entropy",
+         "binary cross entropy, of numbers, of counts, or of classes: see "
+         "Models in the manual"),
     WORD(OUTPUT, from, STRING, "logit", "logit|probability",
          "of bce: what the model's output is"),
     KEY(OUTPUT, "weight", weight, FLOAT, "1.0", "", 0, 1e9, "uncertainty",
@@ -164,7 +165,8 @@ const ts_key ts_schema[] = {
          "column of 0 and 1: samples with 0 count neither in its loss nor in "
          "its figures; \"\": all count"),
     NUMBER(OUTPUT, smoothing, FLOAT, "0.0", "", 0, 1,
-           "of bce: label y becomes y (1 - s) + s / 2"),
+           "of bce: label y becomes y (1 - s) + s / 2; of "
+           "softmax_cross_entropy each class gets s / classes"),
     NUMBER(OUTPUT, delta, FLOAT, "1.0", "", 1e-9, 1e9,
            "of huber: errors over it count by their size, not its square"),
 #include "io/schema_layers.h"

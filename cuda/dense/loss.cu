@@ -43,9 +43,11 @@ static __device__ __forceinline__ double ts_loss_one(const ts_loss_params &p,
   const float own = a.weights ? __ldg(a.weights + i / a.n_tasks) : 1.0f;
   const double w = ts_loss_weight(task, a.log_variance, k, own);
   const bool counts = !isnan(y);
-  const ts_loss_pair x = ts_loss_of(task, __ldg(a.logits + i), y);
-  if (a.grad) a.grad[i] = counts ? (float)(w * x.slope * a.scale) : 0.0f;
-  if (a.prediction) a.prediction[i] = (float)x.prediction;
+  const int64_t at = ts_loss_place(&a, task, i / a.n_tasks, k);
+  if (task && task->classes) return ts_loss_classes(&a, task, at, y, w);
+  const ts_loss_pair x = ts_loss_of(task, __ldg(a.logits + at), y);
+  if (a.grad) a.grad[at] = counts ? (float)(w * x.slope * a.scale) : 0.0f;
+  if (a.prediction) a.prediction[at] = (float)x.prediction;
   return counts ? w * x.loss : 0;
 }
 
@@ -94,11 +96,9 @@ static __global__ void __launch_bounds__(TS_LOSS_THREADS)
   for (int64_t b = me; task->learnt && b < a.batch; b += TS_LOSS_THREADS) {
     const float own = a.weights ? __ldg(a.weights + b) : 1.0f;
     const double y = __ldg(a.labels + b * a.n_tasks + k);
-    const double z = __ldg(a.logits + b * a.n_tasks + k);
     weight += own;
-    if (!isnan(y))
-      sum += ts_loss_weight(task, a.log_variance, k, own) *
-             ts_loss_of(task, z, y).loss;
+    sum += ts_loss_weight(task, a.log_variance, k, own) *
+           ts_loss_alone(&a, task, ts_loss_place(&a, task, b, k), y);
   }
   sums[me] = sum;
   weights[me] = weight;
@@ -166,26 +166,26 @@ struct ts_tally_head {
 
 static __device__ __forceinline__ float ts_tally_weight(const ts_tally_args &a,
                                                         int64_t i) {
-  if (i >= a.n || isnan(__ldg(a.label + i * a.stride))) return 0.0f;
+  if (i >= a.n || !ts_tally_counts(&a, __ldg(a.label + i * a.stride)))
+    return 0.0f;
   return a.weight ? __ldg(a.weight + i) : 1.0f;
 }
 
 static __device__ __forceinline__ ts_metric_sample
 ts_tally_sample(const ts_tally_args &a, int64_t i) {
-  return {__ldg(a.prediction + i * a.stride), __ldg(a.label + i * a.stride),
-          ts_tally_weight(a, i)};
+  return ts_tally_of(&a, i, ts_tally_weight(a, i));
 }
 
-static __device__ __forceinline__ void ts_tally_add(double *s,
-                                                    ts_metric_sample x) {
+static __device__ __forceinline__ void
+ts_tally_add(double *s, ts_metric_sample x, bool classes) {
   const double p = x.p, y = x.y, w = x.w, low = 1e-12;
   const double q = p < low ? low : p > 1 - low ? 1 - low : p;
   s[0] += 1;
   s[1] += w;
   s[2] += w * y;
   s[3] += w * p;
-  s[4] -= w * (y * log(q) + (1 - y) * log1p(-q));
-  s[5] += w * ((p >= 0.5) == (y >= 0.5));
+  s[4] -= w * (classes ? log(q) : y * log(q) + (1 - y) * log1p(-q));
+  s[5] += w * (classes ? y : (p >= 0.5) == (y >= 0.5));
 }
 
 static __global__ void __launch_bounds__(TS_LOSS_THREADS)
@@ -197,7 +197,7 @@ static __global__ void __launch_bounds__(TS_LOSS_THREADS)
   double s[TS_TALLY_SUMS] = {0};
   for (int e = 0; e < TS_LOSS_EACH; e++)
     if (ts_tally_weight(a, first + e) != 0)
-      ts_tally_add(s, ts_tally_sample(a, first + e));
+      ts_tally_add(s, ts_tally_sample(a, first + e), a.classes > 0);
   for (int k = 0; k < TS_TALLY_SUMS; k++)
     for (int by = 16; by > 0; by /= 2)
       s[k] += __shfl_xor_sync(0xffffffff, s[k], by);

@@ -178,10 +178,12 @@ typedef struct ts_task_config {
   char *in;         /* of a graph: the layer, "" its last */
   char *loss;       /* bce | mse | mae | huber | poisson | .. */
   char *from;       /* of bce: logit | probability */
+  int32_t classes;  /* of softmax_cross_entropy: how wide `in` is, once the
+                       graph is made, before it 0; no key */
   char *where;      /* column: samples in which it is 0 don't count; "": none */
   double weight;    /* of its loss */
   bool uncertainty; /* weight is learnt instead */
-  double smoothing; /* of labels 0 and 1: y (1 - s) + s / 2 */
+  double smoothing; /* of bce and softmax_cross_entropy */
   double delta;     /* of huber */
 } ts_task_config;
 

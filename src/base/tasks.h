@@ -3,6 +3,7 @@
  * All of it is Local. */
 #pragma once
 
+#include <math.h>
 #include <string.h>
 
 #include "base/config.h"
@@ -15,6 +16,25 @@ static inline const char *ts_task_label(const ts_task_config *x) {
 /* Its predictions are probabilities, its labels 0, 1 or between. */
 static inline bool ts_task_is_binary(const ts_task_config *x) {
   return !x->loss || !strcmp(x->loss, "bce");
+}
+
+/* Its labels are numbers of classes, each of which has a probability. */
+static inline bool ts_task_is_of_classes(const ts_task_config *x) {
+  return x->loss && !strcmp(x->loss, "softmax_cross_entropy");
+}
+
+/* Columns of the logits, and of predictions, that the first N tasks have: where
+ * the next one's begin.  Once the graph is made. */
+static inline int32_t ts_tasks_width(const ts_config *c, int32_t n) {
+  int32_t width = 0;
+  for (int32_t k = 0; k < n; k++)
+    width += c->model.tasks[k].classes ? c->model.tasks[k].classes : 1;
+  return width;
+}
+
+/* For ts_metrics_judge. */
+static inline double ts_task_threshold(const ts_config *c, int32_t k) {
+  return ts_task_is_of_classes(&c->model.tasks[k]) ? NAN : c->metrics.threshold;
 }
 
 /* Some samples don't count. */

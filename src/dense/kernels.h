@@ -96,25 +96,32 @@ typedef struct ts_half_args {
  *   mae          |z - y|, derivative 0 at 0                             [z]
  *   huber        d = |z - y|: d <= delta ? d^2 / 2 : delta (d - delta / 2) [z]
  *   poisson      exp(z) - y z                                      [exp(z)]
- * Of bce and probability y becomes y (1 - smoothing) + smoothing / 2. */
+ * Of bce and probability y becomes y (1 - smoothing) + smoothing / 2.
+ *   classes      -sum_c t_c log p_c, p = softmax(z), y the number of a class:
+ *                t_c = (1 - smoothing) [c = y] + smoothing / classes, as
+ *                torch's CrossEntropyLoss; derivative by z_c p_c - t_c    [p]
+ * The last has `classes` logits a sample, the others one. */
 typedef enum {
   TS_LOSS_BCE,
   TS_LOSS_PROBABILITY,
   TS_LOSS_MSE,
   TS_LOSS_MAE,
   TS_LOSS_HUBER,
-  TS_LOSS_POISSON
+  TS_LOSS_POISSON,
+  TS_LOSS_CLASSES
 } ts_loss_kind;
 typedef struct ts_task_loss {
   ts_loss_kind kind;
+  int32_t first;   /* column of its logits, or the first one */
+  int32_t classes; /* of that kind, else 0 */
   double weight, smoothing, delta;
   bool learnt; /* weight is c exp(-s), s the task's log_variance */
 } ts_task_loss;
 
-/* The losses of all tasks, (batch, n_tasks) row-major: with the weight w =
- * (float)tasks[k].weight * weights[b] of a pair, *loss_sum = sum w l in double,
- * grad = w l' * scale.  A pair whose label is NaN does not count: its gradient
- * is 0.
+/* The losses of all tasks, of pairs (batch, n_tasks) row-major: with the weight
+ * w = (float)tasks[k].weight * weights[b] of a pair, *loss_sum = sum w l in
+ * double, grad = w l' * scale.  A pair whose label is NaN, or none of the
+ * classes, does not count: its gradient is 0.
  * Of a task whose weight is learnt (Kendall, Gal and Cipolla, 2018) w = c
  * exp(-s) weights[b] in double, c 1/2 for mse, mae and huber, else 1; s / 2
  * times the samples' weights is added to *loss_sum, and the derivative by s is
@@ -122,9 +129,9 @@ typedef struct ts_task_loss {
  */
 typedef struct ts_loss_args {
   double *loss_sum;          /* (1) device memory */
-  float *grad;               /* (batch, n_tasks) or NULL */
-  float *prediction;         /* (batch, n_tasks) or NULL */
-  const float *logits;       /* (batch, n_tasks) */
+  float *grad;               /* (batch, n_logits) or NULL */
+  float *prediction;         /* (batch, n_logits) or NULL */
+  const float *logits;       /* (batch, n_logits) */
   const float *labels;       /* (batch, n_tasks) */
   const float *weights;      /* (batch) or NULL: 1 */
   const ts_task_loss *tasks; /* (n_tasks) host memory; NULL: bce, weight 1 */
@@ -133,6 +140,7 @@ typedef struct ts_loss_args {
   double scale;              /* 1 / sum of weights over the global batch */
   int64_t batch;
   int32_t n_tasks;
+  int32_t n_logits; /* of a sample: n_tasks, or more where there are classes */
 } ts_loss_args;
 
 /* *BAD = 1 where some x[i * stride + k], i < rows, k < n, is not finite; else

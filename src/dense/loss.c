@@ -20,10 +20,16 @@ static double loss_block(const ts_loss_args *a, int64_t from, int64_t to) {
     const double y = a->labels[i];
     const bool counts = !isnan(y);
     const double w = ts_loss_weight(task, a->log_variance, k, own_weight(a, b));
-    const ts_loss_pair x = ts_loss_of(task, a->logits[i], y);
-    if (counts) sum += w * x.loss;
-    if (a->grad) a->grad[i] = counts ? (float)(w * x.slope * a->scale) : 0.0f;
-    if (a->prediction) a->prediction[i] = (float)x.prediction;
+    const int64_t at = ts_loss_place(a, task, b, k);
+    if (task && task->classes) {
+      sum += ts_loss_classes(a, task, at, y, w);
+    } else {
+      const ts_loss_pair x = ts_loss_of(task, a->logits[at], y);
+      if (counts) sum += w * x.loss;
+      if (a->grad)
+        a->grad[at] = counts ? (float)(w * x.slope * a->scale) : 0.0f;
+      if (a->prediction) a->prediction[at] = (float)x.prediction;
+    }
     if (++k == a->n_tasks) k = 0, b++;
   }
   return sum;
@@ -37,11 +43,9 @@ static double learn(const ts_loss_args *a, int32_t k) {
   for (int64_t b = 0; task->learnt && b < a->batch; b++) {
     const float own = own_weight(a, b);
     const double y = a->labels[b * a->n_tasks + k];
-    const double z = a->logits[b * a->n_tasks + k];
     weight += own;
-    if (!isnan(y))
-      sum += ts_loss_weight(task, a->log_variance, k, own) *
-             ts_loss_of(task, z, y).loss;
+    sum += ts_loss_weight(task, a->log_variance, k, own) *
+           ts_loss_alone(a, task, ts_loss_place(a, task, b, k), y);
   }
   if (a->log_variance_grad)
     a->log_variance_grad[k] = (float)((0.5 * weight - sum) * a->scale);

@@ -77,6 +77,42 @@ TS_LOSS_INLINE double ts_loss_weight(const ts_task_loss *task, const float *s,
   return (number ? 0.5 : 1) * exp(-(double)s[k]) * own;
 }
 
+/* The class that probabilities P of N tell: the first of the greatest. */
+TS_LOSS_INLINE int32_t ts_loss_told(const float *p, int32_t n) {
+  int32_t best = 0;
+  for (int32_t c = 1; c < n; c++)
+    if (p[c] > p[best]) best = c;
+  return best;
+}
+
+/* A label of N classes that is one of them; no number isn't. */
+TS_LOSS_INLINE bool ts_loss_is_class(double y, int32_t n) {
+  return y >= 0 && y < n;
+}
+
+/* A row of classes: softmax is exp(z - top) / sum. */
+typedef struct ts_loss_row {
+  double top, sum, loss;
+} ts_loss_row;
+
+/* The row's greatest logit is taken off, so that no exp overflows.  Y is a
+ * class. */
+TS_LOSS_INLINE ts_loss_row ts_loss_of_row(const ts_task_loss *task,
+                                          const float *z, double y) {
+  const int32_t n = task->classes;
+  ts_loss_row x = {z[0], 0, 0};
+  double all = 0;
+  for (int32_t c = 1; c < n; c++)
+    if (z[c] > x.top) x.top = z[c];
+  for (int32_t c = 0; c < n; c++) {
+    x.sum += exp(z[c] - x.top);
+    all += z[c] - x.top;
+  }
+  x.loss = log(x.sum) - (1 - task->smoothing) * (z[(int32_t)y] - x.top);
+  if (task->smoothing > 0) x.loss -= task->smoothing / n * all;
+  return x;
+}
+
 /* TASK NULL: bce. */
 TS_LOSS_INLINE ts_loss_pair ts_loss_of(const ts_task_loss *task, double z,
                                        double y) {
@@ -86,4 +122,42 @@ TS_LOSS_INLINE ts_loss_pair ts_loss_of(const ts_task_loss *task, double z,
     y = y * (1 - task->smoothing) + 0.5 * task->smoothing;
   return task->kind == TS_LOSS_BCE ? ts_loss_of_logit(z, y)
                                    : ts_loss_of_probability(z, y);
+}
+
+/* Place of the first logit of sample B for TASK, the K-th. */
+TS_LOSS_INLINE int64_t ts_loss_place(const ts_loss_args *a,
+                                     const ts_task_loss *task, int64_t b,
+                                     int32_t k) {
+  return b * a->n_logits + (task ? task->first : k);
+}
+
+/* The loss alone of a pair with label Y, whose logits are at AT; 0 where it
+ * does not count. */
+TS_LOSS_INLINE double ts_loss_alone(const ts_loss_args *a,
+                                    const ts_task_loss *task, int64_t at,
+                                    double y) {
+  if (task && task->classes)
+    return ts_loss_is_class(y, task->classes)
+               ? ts_loss_of_row(task, a->logits + at, y).loss
+               : 0;
+  return isnan(y) ? 0 : ts_loss_of(task, a->logits[at], y).loss;
+}
+
+/* Gradients and predictions of a pair of classes with weight W and label Y,
+ * whose logits are at AT; its part of the sum. */
+TS_LOSS_INLINE double ts_loss_classes(const ts_loss_args *a,
+                                      const ts_task_loss *task, int64_t at,
+                                      double y, double w) {
+  const int32_t n = task->classes;
+  const bool counts = ts_loss_is_class(y, n);
+  const int32_t own = counts ? (int32_t)y : 0;
+  const ts_loss_row x = ts_loss_of_row(task, a->logits + at, own);
+  const double smooth = task->smoothing, each = smooth / n;
+  for (int32_t c = 0; c < n; c++) {
+    const double p = exp(a->logits[at + c] - x.top) / x.sum;
+    const double slope = p - (c == own ? 1 - smooth + each : each);
+    if (a->grad) a->grad[at + c] = counts ? (float)(w * slope * a->scale) : 0;
+    if (a->prediction) a->prediction[at + c] = (float)p;
+  }
+  return counts ? w * x.loss : 0;
 }

@@ -2,12 +2,32 @@
  * which layers run. */
 #include "base/features.h"
 #include "base/mem.h"
+#include "base/tasks.h"
 #include "model/graph.h"
 
-/* Without what joins add to a row: the loss wants n_tasks numbers of it. */
+/* Without what joins add to a row: the loss wants the tasks' numbers of it. */
 static ts_err join_logits(ts_graph *g, ts_value *const *v, int32_t n) {
   TS_DO(ts_graph_join(g, g->layers[g->n - 1], v, n, false, &g->logits));
   g->logits->stride = ts_shape_width(g->logits->shape);
+  return TS_OK;
+}
+
+/* Task K of model.outputs reads V: a number, or as many as there are classes.
+ */
+static ts_err check_width(const ts_graph *g, int32_t k, const ts_value *v) {
+  const ts_config *c = g->spec.config;
+  ts_task_config *x = &c->model.tasks[k];
+  const int64_t width = ts_shape_width(v->shape);
+  const bool classes = ts_task_is_of_classes(x);
+  char text[TS_SHAPE_BYTES];
+  if (classes ? width < 2 : width != 1)
+    return ts_fail(TS_ERR_DECK,
+                   "%s: output %s reads \"%s\", which is %s: a loss takes (B, "
+                   "%s), as kind linear with units = %s gives it",
+                   c->deck_path, x->name, v->name,
+                   ts_layer_shape_text(text, v->shape),
+                   classes ? "classes" : "1", classes ? "2 or more" : "1");
+  x->classes = classes ? (int32_t)width : 0;
   return TS_OK;
 }
 
@@ -50,12 +70,7 @@ static ts_err find_logits(ts_graph *g) {
     goto done;
   }
   for (int32_t k = 0; k < c->model.n_tasks; k++)
-    if (ts_shape_width(v[k]->shape) != 1)
-      TS_THROW(TS_ERR_DECK,
-               "%s: output %s reads \"%s\", which is %s: a loss takes (B, 1), "
-               "as kind linear with units = 1 gives it",
-               c->deck_path, c->model.tasks[k].name, v[k]->name,
-               ts_layer_shape_text(text, v[k]->shape));
+    TS_TRY(check_width(g, k, v[k]));
   if (c->model.n_tasks == 1 && !v[0]->is_input && !v[0]->emb)
     g->logits = v[0];
   else
@@ -75,7 +90,7 @@ static int32_t n_readers(const ts_graph *g, const ts_value *v) {
 }
 
 /* The logits' gradient is the caller's: another reader would want a place for
- * its own.  And both have rows of n_tasks. */
+ * its own.  And both have rows of these numbers alone. */
 static ts_err part_logits(ts_graph *g) {
   ts_value *v = g->logits;
   if (!n_readers(g, v) && v->stride == ts_shape_width(v->shape)) return TS_OK;

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/tasks.h"
 #include "io/batch_store.h"
 #include "runtime/trace.h"
 #include "train/metrics_groups.h"
@@ -30,9 +31,11 @@ static ts_err begin(ts_eval_pass *p, ts_inflight *c) {
 
 static ts_err add_groups(ts_eval_pass *p, const ts_batch *b) {
   const float *predictions = ts_stage_predictions(p->t);
-  for (int32_t k = 0; p->groups && k < p->t->n_tasks; k++)
-    TS_DO(ts_groups_add(p->groups[k], b, p->group_feature, predictions + k,
-                        b->labels + k));
+  for (int32_t k = 0; p->groups && k < p->t->n_tasks; k++) {
+    const ts_tally_args a =
+        ts_stage_samples(p->t, k, predictions, b->labels, b->weights, b->n);
+    TS_DO(ts_groups_add(p->groups[k], b, p->group_feature, &a));
+  }
   return TS_OK;
 }
 
@@ -118,8 +121,8 @@ static ts_err judge(ts_eval_pass *p, int32_t task, ts_metrics_result *r) {
                             t->control));
   if (p->hooks->all)
     TS_DO(p->hooks->all(p->hooks->all_arg, task, p->metrics[task]));
-  return ts_metrics_judge(p->metrics[task], r, t->config->metrics.threshold,
-                          t->control);
+  return ts_metrics_judge(p->metrics[task], r,
+                          ts_task_threshold(t->config, task), t->control);
 }
 
 ts_err ts_evaluate(ts_trainer *t, ts_source *source, ts_metrics_result *result,

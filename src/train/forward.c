@@ -126,28 +126,42 @@ typedef struct ts_scores {
   ts_sheet_column *columns;
   const void **data; /* (n) of a batch */
   int32_t n;
-  char **tasks;          /* (n_tasks) */
+  char **heads;          /* (n_logits) of predictions */
   ts_layer_values layer; /* instead of predictions */
   ts_sheet *rows;
 } ts_scores;
 
+/* The task, and the class where it has some. */
+static ts_err name_heads(ts_scores *s) {
+  const ts_config *c = s->t->config;
+  ts_str name = {0};
+  int32_t n = 0;
+  TS_DO(ts_mem_many(s->heads, s->t->n_logits, MISC));
+  for (int32_t k = 0; k < c->model.n_tasks; k++)
+    for (int32_t i = 0; i == 0 || i < c->model.tasks[k].classes; i++) {
+      TS_DO(ts_str_append(&name, "%s", c->model.tasks[k].name));
+      if (c->model.tasks[k].classes) TS_DO(ts_str_append(&name, "_%d", i));
+      s->heads[n++] = name.text;
+      name = (ts_str){0};
+    }
+  return TS_OK;
+}
+
 /* CSV has labels only where they are asked for, as keys. */
 static ts_err name_columns(ts_scores *s) {
   const ts_trainer *t = s->t;
-  const int32_t n_keys = s->keys ? s->keys->n : 0, n_tasks = t->n_tasks;
+  const int32_t n_keys = s->keys ? s->keys->n : 0, n = t->n_logits;
   s->n = n_keys + 2;
   TS_DO(ts_mem_many(s->columns, s->n, MISC));
   TS_DO(ts_mem_many(s->data, s->n, MISC));
-  TS_DO(ts_mem_many(s->tasks, n_tasks, MISC));
-  for (int32_t k = 0; k < n_tasks; k++)
-    s->tasks[k] = t->config->model.tasks[k].name;
+  TS_DO(name_heads(s));
   for (int32_t k = 0; k < n_keys; k++) s->columns[k] = s->keys->columns[k];
   s->columns[n_keys] =
       (ts_sheet_column){.name = "predictions",
-                        .head = n_tasks > 1 ? "prediction_" : "prediction",
-                        .heads = n_tasks > 1 ? s->tasks : NULL,
+                        .head = n > 1 ? "prediction_" : "prediction",
+                        .heads = n > 1 ? s->heads : NULL,
                         .kind = TS_SHEET_F32,
-                        .n_cells = n_tasks};
+                        .n_cells = n};
   if (s->layer.value)
     s->columns[n_keys] =
         (ts_sheet_column){.name = "layer",
@@ -156,7 +170,7 @@ static ts_err name_columns(ts_scores *s) {
                           .n_cells = s->layer.n};
   s->columns[n_keys + 1] = (ts_sheet_column){.name = "labels",
                                              .kind = TS_SHEET_F32,
-                                             .n_cells = n_tasks,
+                                             .n_cells = t->n_tasks,
                                              .hdf5_only = true};
   return TS_OK;
 }
@@ -188,7 +202,9 @@ static ts_err scores_open(ts_scores *s, const ts_forward *o, int64_t n) {
 static void scores_close(ts_scores *s) {
   ts_keys_close(s->keys);
   ts_layer_values_close(&s->layer);
-  ts_mem_free_all(s->columns, s->data, s->tasks, s->key_names.item);
+  for (int32_t k = 0; s->heads && k < s->t->n_logits; k++)
+    ts_mem_free(s->heads[k]);
+  ts_mem_free_all(s->columns, s->data, s->heads, s->key_names.item);
 }
 
 /* What looks at an evaluation besides its figures. */

@@ -11,7 +11,7 @@ static ts_err take_pinned(ts_late *l, const ts_trainer *t) {
   const int32_t n_losses = t->config->run.accumulate;
   const size_t losses = (size_t)n_losses * sizeof *l->losses;
   const size_t bytes =
-      (size_t)t->batch_max * (size_t)t->n_tasks * sizeof(float);
+      (size_t)t->batch_max * (size_t)t->n_logits * sizeof(float);
   TS_DO(ts_buffer_create(&l->pinned, t->device, 64 + losses + bytes,
                          TS_SPACE_PINNED, TS_TAG_ACTIVATIONS));
   char *at = l->pinned.ptr;
@@ -56,7 +56,7 @@ ts_err ts_late_loss(ts_trainer *t, int32_t n, bool predictions) {
                      sizeof *t->loss_sum));
   if (predictions && n)
     TS_DO(ts_lane_copy(t->compute, l->predictions, t->predictions,
-                       (size_t)n * (size_t)t->n_tasks * sizeof(float)));
+                       (size_t)n * (size_t)t->n_logits * sizeof(float)));
   return TS_OK;
 }
 

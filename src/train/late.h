@@ -25,7 +25,7 @@ typedef struct ts_late {
   ts_buffer pinned;
   int32_t *flag;      /* (1) pinned: of what is asked for */
   double *losses;     /* (accumulate) pinned: of the step's micro-batches */
-  float *predictions; /* (batch_max, n_tasks) pinned: evaluation's */
+  float *predictions; /* (batch_max, n_logits) pinned: evaluation's */
   int32_t n_losses;
   bool ended;      /* the next loss is a new step's */
   ts_event before; /* end of the step before */

@@ -44,18 +44,14 @@ ts_err ts_metrics_reserve(ts_metrics *m, int64_t want) {
   return TS_OK;
 }
 
-ts_err ts_metrics_add(ts_metrics *m, const float *p, const float *y,
-                      const float *w, int64_t n, int32_t stride) {
-  if (m->keep_all || m->limit > 0) TS_DO(ts_metrics_reserve(m, m->place.n + n));
-  const ts_tally_args a = {.sums = &m->fresh[m->at],
-                           .place = &m->place,
-                           .ring = m->ring,
-                           .limit = m->capacity,
-                           .prediction = p,
-                           .label = y,
-                           .weight = w,
-                           .n = n,
-                           .stride = stride};
+ts_err ts_metrics_add(ts_metrics *m, const ts_tally_args *samples) {
+  ts_tally_args a = *samples;
+  if (m->keep_all || m->limit > 0)
+    TS_DO(ts_metrics_reserve(m, m->place.n + a.n));
+  a.sums = &m->fresh[m->at];
+  a.place = &m->place;
+  a.ring = m->ring;
+  a.limit = m->capacity;
   return ts_tally_host(&a);
 }
 

@@ -24,10 +24,8 @@ ts_err ts_metrics_create(ts_metrics **, int64_t window, int n_ranks);
 void ts_metrics_destroy(ts_metrics *);
 /* What a metric takes besides samples. */
 double ts_metrics_sums_bytes(void);
-/* n samples; weights NULL: 1.  STRIDE: distance between samples' values in
- * prediction and label (tasks interleaved). */
-ts_err ts_metrics_add(ts_metrics *, const float *prediction, const float *label,
-                      const float *weight, int64_t n, int32_t stride);
+/* Samples as of dense/tally.h, on the host: prediction to classes are set. */
+ts_err ts_metrics_add(ts_metrics *, const struct ts_tally_args *);
 
 /* Behind the samples of a step, on every rank, also one that had none. */
 void ts_metrics_step(ts_metrics *);
@@ -73,7 +71,8 @@ typedef struct ts_metrics_result {
  * (samples exchanged by range of prediction).  Collective. */
 ts_err ts_metrics_compute(ts_metrics *, ts_metrics_result *, ts_comm *);
 /* After compute, of one that keeps everything: all kinds of figures; a
- * prediction from THRESHOLD on is a yes.  Collective. */
+ * prediction from THRESHOLD on is a yes.  NAN: of a task of classes, of which
+ * log loss and accuracy mean something.  Collective. */
 ts_err ts_metrics_judge(ts_metrics *, ts_metrics_result *, double threshold,
                         ts_comm *);
 /* Predictions that are near each other beside what happened. */
@@ -95,6 +94,8 @@ const char *ts_metric_word(int kind);
 const char *ts_metric_text(int kind, int *digits);
 /* It is of predictions that are no probabilities, too. */
 bool ts_metric_is_of_numbers(int kind);
+/* And of classes. */
+bool ts_metric_is_of_classes(int kind);
 /* Less of it is better. */
 bool ts_metric_is_cost(int kind);
 

@@ -8,6 +8,7 @@
 
 #include "base/hash.h"
 #include "base/mem.h"
+#include "dense/tally.h"
 
 typedef struct ts_group_sample {
   int64_t group;
@@ -31,7 +32,7 @@ void ts_groups_destroy(ts_groups *g) {
 }
 
 ts_err ts_groups_add(ts_groups *g, const ts_batch *b, int32_t feature,
-                     const float *prediction, const float *label) {
+                     const ts_tally_args *a) {
   const ts_jagged *ids = &b->kjt.features[feature];
   const size_t each = sizeof *g->sample, need = (size_t)(g->n + b->n) * each;
   int64_t at = 0;
@@ -42,11 +43,11 @@ ts_err ts_groups_add(ts_groups *g, const ts_batch *b, int32_t feature,
   }
   for (int32_t i = 0; i < b->n; i++) {
     const int64_t n = ts_jagged_length(ids, i);
-    const float w = b->weights ? b->weights[i] : 1;
-    if (n > 0 && w != 0 && !isnan(label[i * b->n_tasks]))
+    const float w = a->weight ? a->weight[i] : 1, y = a->label[i * a->stride];
+    if (n > 0 && w != 0 && !isnan(y))
       g->sample[g->n++] = (ts_group_sample){.group = ids->ids[at],
-                                            .p = prediction[i * b->n_tasks],
-                                            .y = label[i * b->n_tasks],
+                                            .p = a->prediction[i * a->row],
+                                            .y = y,
                                             .w = w};
     at += n;
   }

@@ -12,9 +12,9 @@ typedef struct ts_groups ts_groups; /* of one task */
 ts_err ts_groups_create(ts_groups **);
 void ts_groups_destroy(ts_groups *); /* NULL is fine */
 /* A batch's samples; the group is the first id of FEATURE, and samples without
- * one, or of weight 0, are left out.  PREDICTION, LABEL: N_TASKS apart. */
+ * one, or of weight 0, are left out.  SAMPLES: the batch's (dense/tally.h). */
 ts_err ts_groups_add(ts_groups *, const ts_batch *, int32_t feature,
-                     const float *prediction, const float *label);
+                     const struct ts_tally_args *samples);
 /* R's groups, with K as in metrics.k.  Samples travel: each group is of one
  * rank.  Collective. */
 ts_err ts_groups_compute(ts_groups *, int64_t k, ts_metrics_result *r,

@@ -81,8 +81,10 @@ static bool is_real(ts_metric_sample x) {
   return x.y >= 0.5f;
 }
 
+/* Of classes a sample's label is whether the right one was told. */
 static void add_right(double *own, ts_metric_sample x, double threshold) {
-  if (is_told(x, threshold) == is_real(x)) own[0] += (double)x.w;
+  const bool told = isnan(threshold) || is_told(x, threshold);
+  if (told == is_real(x)) own[0] += (double)x.w;
 }
 
 static double finish_accuracy(const ts_metric_seen *s) {
@@ -200,6 +202,10 @@ const char *ts_metric_text(int kind, int *digits) {
 
 bool ts_metric_is_of_numbers(int kind) {
   return kinds[kind].add == add_errors;
+}
+
+bool ts_metric_is_of_classes(int kind) {
+  return kinds[kind].add == add_right || kinds[kind].finish == finish_logloss;
 }
 
 bool ts_metric_is_cost(int kind) {

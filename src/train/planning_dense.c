@@ -6,6 +6,7 @@
 
 #include "base/dense_columns.h"
 #include "base/mem.h"
+#include "base/tasks.h"
 #include "dense/linear.h"
 #include "dense/param_optim.h"
 #include "io/batch_store.h"
@@ -43,7 +44,7 @@ static ts_err batch_bytes(double *bytes, const ts_trainer *t, int32_t batch,
            (double)(t->n_stores ? t->n_stores : ahead);
   if (ts_planning_discrete(t))
     *bytes += (double)copied * ts_pipeline_n_inflight(c, true);
-  *bytes += 12.0 * batch * t->n_tasks;
+  *bytes += 12.0 * batch * ts_tasks_width(c, t->n_tasks);
 done:
   ts_batch_store_destroy(store);
   ts_mem_free(pooling);
@@ -93,7 +94,7 @@ static ts_err prepare(ts_rehearsal *r, ts_trainer *t) {
   TS_DO(take(r, t, &r->emb, n * r->width));
   TS_DO(take(r, t, &r->grad_emb, n * r->width));
   TS_DO(take(r, t, &r->dense, n * (ts_dense_width(t->config) + 1)));
-  TS_DO(take(r, t, &r->dlogits, n * t->n_tasks));
+  TS_DO(take(r, t, &r->dlogits, n * ts_tasks_width(t->config, t->n_tasks)));
   TS_DO(ts_mem_array(&r->view, r->n_features, sizeof *r->view, TS_TAG_MISC));
   TS_DO(ts_mem_array(&r->grad_view, r->n_features, sizeof *r->grad_view,
                      TS_TAG_MISC));

@@ -7,23 +7,24 @@
 const ts_look ts_is_evaluation = {"evaluation", "eval"};
 const ts_look ts_is_validation = {"validation", "valid"};
 
-/* Of predictions that are no probabilities. */
-static const char *const of_numbers[] = {"mse", "mae", "r2"};
-enum { N_OF_NUMBERS = 3 };
+enum { MOST_OF_OTHERS = 3 };
 
 /* What is told of task K, to KIND: what metrics.report lists; of a task of
- * numbers those of them that it has, or all that it has. */
+ * numbers or classes those of them that it has, or all that it has. */
 static int told_of(const ts_trainer *t, int32_t k, int *kind) {
   const ts_strings *report = &t->config->metrics.report;
-  const bool numbers = !ts_task_is_binary(&t->config->model.tasks[k]);
+  const ts_task_config *task = &t->config->model.tasks[k];
+  bool (*suits)(int) = ts_task_is_of_classes(task) ? ts_metric_is_of_classes
+                                                   : ts_metric_is_of_numbers;
+  const bool binary = ts_task_is_binary(task);
   int n = 0;
   for (int32_t i = 0; i < report->n; i++) {
     const int one = ts_metric_find(report->item[i]);
-    if (!numbers || ts_metric_is_of_numbers(one)) kind[n++] = one;
+    if (binary || suits(one)) kind[n++] = one;
   }
-  if (!numbers || n) return n;
-  for (int i = 0; i < N_OF_NUMBERS; i++)
-    kind[n++] = ts_metric_find(of_numbers[i]);
+  if (binary || n) return n;
+  for (int i = 0; i < TS_METRIC_KINDS; i++)
+    if (suits(i)) kind[n++] = i;
   return n;
 }
 
@@ -72,7 +73,7 @@ static ts_err say_bins(const char *task, int64_t step,
 
 ts_err ts_report_eval(const ts_trainer *t, const ts_look *look, int32_t k,
                       const ts_metrics_result *r, ts_metrics_log *log) {
-  const int32_t most = t->config->metrics.report.n + N_OF_NUMBERS;
+  const int32_t most = t->config->metrics.report.n + MOST_OF_OTHERS;
   int kind[most];
   const char *names[most + 1];
   double values[most + 1];

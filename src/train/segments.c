@@ -8,6 +8,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/tasks.h"
 #include "io/keys.h"
 #include "io/word_list.h"
 #include "train/report.h"
@@ -156,10 +157,13 @@ ts_err ts_segments_add(void *segments, const ts_batch *b,
   for (int32_t i = 0; i < b->n; i++) {
     read_cell(&cell, s->keys, i);
     ts_metrics **metrics = s->metrics + find(s, &cell) * n_tasks;
-    for (int32_t k = 0; k < n_tasks; k++)
-      TS_DO(ts_metrics_add(metrics[k], predictions + (int64_t)i * n_tasks + k,
-                           b->labels + (int64_t)i * n_tasks + k,
-                           b->weights ? b->weights + i : NULL, 1, n_tasks));
+    for (int32_t k = 0; k < n_tasks; k++) {
+      const ts_tally_args a =
+          ts_stage_samples(s->t, k, predictions + (int64_t)i * s->t->n_logits,
+                           b->labels + (int64_t)i * n_tasks,
+                           b->weights ? b->weights + i : NULL, 1);
+      TS_DO(ts_metrics_add(metrics[k], &a));
+    }
   }
   return TS_OK;
 }
@@ -172,7 +176,7 @@ static ts_err report(ts_segments *s, int64_t segment, const ts_look *look) {
     TS_DO(ts_metrics_compute(m, &r, t->control));
     /* Groups may lie in several segments. */
     r.groups = (ts_group_figures){NAN, NAN, NAN, NAN, NAN};
-    TS_DO(ts_metrics_judge(m, &r, t->config->metrics.threshold, t->control));
+    TS_DO(ts_metrics_judge(m, &r, ts_task_threshold(t->config, k), t->control));
     TS_DO(ts_report_eval(t, look, k, &r, NULL));
   }
   return TS_OK;

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/fault.h"
+#include "base/tasks.h"
 #include "dense/tally.h"
 #include "io/split.h"
 #include "runtime/trace.h"
@@ -53,7 +54,8 @@ static ts_err loss_task(void *p, ts_lane *lane) {
                            a->with_grad ? a->t->log_variance_grad : NULL,
                        .scale = a->scale,
                        .batch = a->n,
-                       .n_tasks = a->t->n_tasks};
+                       .n_tasks = a->t->n_tasks,
+                       .n_logits = a->t->n_logits};
   return a->t->kernels.loss(&loss);
 }
 
@@ -219,30 +221,43 @@ const float *ts_stage_predictions(const ts_trainer *t) {
 static void correct(ts_trainer *t, int32_t n) {
   float *p = t->late ? t->late->predictions : t->predictions;
   for (int64_t i = 0; t->negatives < 1 && i < n; i++)
-    p[i * t->n_tasks] =
-        (float)ts_negatives_correct(p[i * t->n_tasks], t->negatives);
+    p[i * t->n_logits] =
+        (float)ts_negatives_correct(p[i * t->n_logits], t->negatives);
+}
+
+ts_tally_args ts_stage_samples(const ts_trainer *t, int32_t k,
+                               const float *predictions, const float *labels,
+                               const float *weights, int64_t n) {
+  return (ts_tally_args){.prediction =
+                             predictions + ts_tasks_width(t->config, k),
+                         .label = labels + k,
+                         .weight = weights,
+                         .n = n,
+                         .row = t->n_logits,
+                         .stride = t->n_tasks,
+                         .classes = t->config->model.tasks[k].classes};
 }
 
 static ts_err add_metrics(ts_trainer *t, ts_metrics **metrics,
-                          const ts_batch *batch) {
+                          const ts_batch *b) {
   const float *predictions = ts_stage_predictions(t);
-  for (int32_t k = 0; k < t->n_tasks; k++)
-    TS_DO(ts_metrics_add(metrics[k], predictions + k, batch->labels + k,
-                         batch->weights, batch->n, t->n_tasks));
+  for (int32_t k = 0; k < t->n_tasks; k++) {
+    const ts_tally_args a =
+        ts_stage_samples(t, k, predictions, b->labels, b->weights, b->n);
+    TS_DO(ts_metrics_add(metrics[k], &a));
+  }
   return TS_OK;
 }
 
 /* A training step on a discrete device. */
 static ts_err finish_late(ts_trainer *t, ts_inflight *c,
                           ts_step_result *result) {
-  ts_tally_args a = {.weight = c->inputs.weights,
-                     .n = c->batch->n,
-                     .stride = t->n_tasks,
-                     .loss = t->loss_sum,
-                     .nan = t->late->nan};
-  for (int32_t k = 0; !result->skipped && a.n && k < t->n_tasks; k++) {
-    a.prediction = t->predictions + k;
-    a.label = c->inputs.labels + k;
+  const int32_t n = c->batch->n;
+  for (int32_t k = 0; !result->skipped && n && k < t->n_tasks; k++) {
+    ts_tally_args a = ts_stage_samples(t, k, t->predictions, c->inputs.labels,
+                                       c->inputs.weights, n);
+    a.loss = t->loss_sum;
+    a.nan = t->late->nan;
     TS_DO(ts_metrics_tally(t->metrics[k], &a));
   }
   result->late = true;

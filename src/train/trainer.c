@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/tasks.h"
 #include "dense/param_optim.h"
 #include "model/named.h"
 #include "runtime/topology.h"
@@ -229,12 +230,15 @@ static ts_task_loss loss_of(const ts_task_config *x) {
   static const char *const names[] = {[TS_LOSS_MSE] = "mse",
                                       [TS_LOSS_MAE] = "mae",
                                       [TS_LOSS_HUBER] = "huber",
-                                      [TS_LOSS_POISSON] = "poisson"};
-  ts_task_loss l = {.weight = x->weight,
+                                      [TS_LOSS_POISSON] = "poisson",
+                                      [TS_LOSS_CLASSES] =
+                                          "softmax_cross_entropy"};
+  ts_task_loss l = {.classes = x->classes,
+                    .weight = x->weight,
                     .learnt = x->uncertainty,
                     .smoothing = x->smoothing,
                     .delta = x->delta};
-  for (int k = TS_LOSS_MSE; x->loss && k <= TS_LOSS_POISSON; k++)
+  for (int k = TS_LOSS_MSE; x->loss && k <= TS_LOSS_CLASSES; k++)
     if (!strcmp(x->loss, names[k])) l.kind = (ts_loss_kind)k;
   if (l.kind == TS_LOSS_BCE && x->from && !strcmp(x->from, "probability"))
     l.kind = TS_LOSS_PROBABILITY;
@@ -242,7 +246,8 @@ static ts_task_loss loss_of(const ts_task_config *x) {
 }
 
 static ts_err build_batch(ts_trainer *t) {
-  const int64_t n = (int64_t)t->batch_max * t->n_tasks;
+  t->n_logits = ts_tasks_width(t->config, t->n_tasks);
+  const int64_t n = (int64_t)t->batch_max * t->n_logits;
   const ts_tag tag = TS_TAG_ACTIVATIONS;
   ts_arrays *all = &t->arrays;
   TS_DO(ts_arrays_take(all, t->device, &t->dlogits, n, sizeof(float), tag));
@@ -252,8 +257,10 @@ static ts_err build_batch(ts_trainer *t) {
   const ts_task_config *tasks = t->config->model.tasks;
   if (t->n_tasks > 1 || tasks->loss || tasks->weight != 1.0)
     TS_DO(ts_mem_many(t->tasks, t->n_tasks, MISC));
-  for (int32_t k = 0; t->tasks && k < t->n_tasks; k++)
+  for (int32_t k = 0; t->tasks && k < t->n_tasks; k++) {
     t->tasks[k] = loss_of(&tasks[k]);
+    t->tasks[k].first = ts_tasks_width(t->config, k);
+  }
   if (ts_device_is_discrete(t->device)) TS_DO(ts_late_create(&t->late, t));
   return build_metrics(t);
 }

@@ -7,6 +7,7 @@
 #include "io/order.h"
 #include "runtime/arrays.h"
 #include "dense/parallel.h"
+#include "dense/tally.h"
 #include "model/model.h"
 #include "shard/ebc.h"
 #include "runtime/watchdog.h"
@@ -91,8 +92,8 @@ typedef struct ts_trainer {
   char no_gpu[256]; /* run.backend "auto": why training is on the host; or "" */
   ts_backend_choice backend;       /* as asked for */
   int64_t in_flight[TS_TAG_COUNT]; /* bytes predicted for batches under way */
-  double *pooling; /* ids of each feature per sample, as expected */
-  int32_t n_tasks;
+  double *pooling;           /* ids of each feature per sample, as expected */
+  int32_t n_tasks, n_logits; /* of a sample: base/tasks.h */
   int32_t batch_max;      /* samples of this rank at most, of a micro-batch */
   int64_t global_batch;   /* samples of a step */
   int64_t micro_batch;    /* of a micro-batch, over all ranks, at most */
@@ -102,7 +103,7 @@ typedef struct ts_trainer {
   int64_t step;           /* finished optimizer steps, since the first start */
   /* the batch under way */
   ts_arrays arrays;
-  float *dlogits, *predictions; /* (batch_max, n_tasks) device memory */
+  float *dlogits, *predictions; /* (batch_max, n_logits) device memory */
   double *loss_sum;      /* (1) device memory: local sum of weight * loss */
   int32_t *bad_gradient; /* (1) device memory: some table's was not finite */
   ts_task_loss *tasks;   /* (n_tasks), NULL: all bce of weight 1 */
@@ -223,8 +224,13 @@ ts_err ts_stage_finish(ts_trainer *, ts_inflight *, ts_event loss,
  * step, the newest one.  Then nan is that of any step since the last call. */
 ts_err ts_stage_fetch(ts_trainer *, ts_step_result *);
 /* This rank's predictions of the last batch without gradient, once finished:
- * (n, n_tasks) in the host's memory. */
+ * (n, n_logits) in the host's memory. */
 const float *ts_stage_predictions(const ts_trainer *);
+/* N samples for a metric of task K, from PREDICTIONS (n, n_logits), LABELS (n,
+ * n_tasks) and WEIGHTS (n) or NULL.  Local. */
+ts_tally_args ts_stage_samples(const ts_trainer *, int32_t k,
+                               const float *predictions, const float *labels,
+                               const float *weights, int64_t n);
 /* finite.c, unless on_nan = "stop": looks at the gradients of the tables of
  * CARGO on the compute lane; and once the step has ended at the parameters:
  * RESULT->broken, the same on all ranks. */
@@ -284,7 +290,7 @@ ts_err ts_trainer_init_from(ts_trainer *, const ts_source *train,
 
 /* ---- eval.c ------------------------------------------------------------- */
 
-/* Called with each batch's predictions (n, n_tasks), n may be 0. */
+/* Called with each batch's predictions (n, n_logits), n may be 0. */
 typedef ts_err (*ts_prediction_fn)(void *arg, const ts_batch *,
                                    const float *predictions);
 

@@ -4,7 +4,8 @@
 check_PROGRAMS += tests/kernels/lookup tests/kernels/sort tests/kernels/update \
   tests/kernels/cache tests/kernels/entries tests/kernels/pack \
   tests/kernels/distinct tests/kernels/unpack tests/kernels/views \
-  tests/kernels/codes tests/kernels/loss tests/kernels/flat \
+  tests/kernels/codes tests/kernels/loss tests/kernels/loss_classes \
+  tests/kernels/flat \
   tests/kernels/dense_update tests/kernels/interact tests/kernels/rows \
   tests/kernels/layers tests/kernels/layers_rows
 tests_kernels_update_SOURCES = tests/kernels/update.c \

@@ -18,17 +18,17 @@ static float unit(void) {
 /* ---- loss ---------------------------------------------------------------- */
 
 static const ts_task_loss plain[3] = {
-    {.weight = 1.0}, {.weight = 0.3}, {.weight = 2.5}};
+    {.weight = 1.0}, {.first = 1, .weight = 0.3}, {.first = 2, .weight = 2.5}};
 static const ts_task_loss kinds[9] = {
     {.kind = TS_LOSS_MSE, .weight = 0.7},
-    {.kind = TS_LOSS_BCE, .weight = 1.1, .smoothing = 0.1},
-    {.kind = TS_LOSS_PROBABILITY, .weight = 1.3},
-    {.kind = TS_LOSS_MAE, .weight = 1},
-    {.kind = TS_LOSS_HUBER, .weight = 0.1, .delta = 0.75},
-    {.kind = TS_LOSS_POISSON, .weight = 2.5},
-    {.kind = TS_LOSS_PROBABILITY, .weight = 1, .smoothing = 0.3},
-    {.kind = TS_LOSS_BCE, .weight = 0},
-    {.kind = TS_LOSS_HUBER, .weight = 1, .delta = 2}};
+    {.kind = TS_LOSS_BCE, .first = 1, .weight = 1.1, .smoothing = 0.1},
+    {.kind = TS_LOSS_PROBABILITY, .first = 2, .weight = 1.3},
+    {.kind = TS_LOSS_MAE, .first = 3, .weight = 1},
+    {.kind = TS_LOSS_HUBER, .first = 4, .weight = 0.1, .delta = 0.75},
+    {.kind = TS_LOSS_POISSON, .first = 5, .weight = 2.5},
+    {.kind = TS_LOSS_PROBABILITY, .first = 6, .weight = 1, .smoothing = 0.3},
+    {.kind = TS_LOSS_BCE, .first = 7, .weight = 0},
+    {.kind = TS_LOSS_HUBER, .first = 8, .weight = 1, .delta = 2}};
 
 /* The same twice: a second run must give the first one's bits. */
 typedef struct loss_case {
@@ -91,7 +91,8 @@ static void make(loss_case *c, int64_t batch, int32_t n_tasks, int how,
                         .tasks = how & 4 ? plain : NULL,
                         .scale = 1.0 / 777,
                         .batch = batch,
-                        .n_tasks = n_tasks};
+                        .n_tasks = n_tasks,
+                        .n_logits = n_tasks};
   c->again = c->a;
   c->again.loss_sum = own(1, 8);
   if (c->a.grad) c->again.grad = own(n, 4);
@@ -159,7 +160,8 @@ TS_TEST(bce_nan) {
 /* The host takes any number of tasks, others so many as go by value. */
 TS_TEST(bce_tasks) {
   static ts_task_loss many[65];
-  loss_case c = {.a = {.batch = 1, .n_tasks = 65, .tasks = many}};
+  loss_case c = {
+      .a = {.batch = 1, .n_tasks = 65, .n_logits = 65, .tasks = many}};
   if (!strcmp(ts_test_backend(), "host") || !strcmp(ts_test_backend(), "fake"))
     return;
   kt_refused(run_loss, &c, TS_ERR_DECK, "65 tasks");
@@ -239,6 +241,8 @@ static double formula(const ts_task_loss *t, double z, double y) {
     return d <= t->delta ? d * d / 2 : t->delta * d - t->delta * t->delta / 2;
   case TS_LOSS_POISSON:
     return exp(z) - y * z;
+  case TS_LOSS_CLASSES: /* of several logits: formula_of_classes */
+    break;
   }
   return NAN;
 }
@@ -336,9 +340,9 @@ TS_TESTS(loss_learnt, 0, 4) {
 TS_TEST(loss_corners) {
   static const ts_task_loss task[4] = {
       {.kind = TS_LOSS_MAE, .weight = 1},
-      {.kind = TS_LOSS_HUBER, .weight = 1, .delta = 0.5},
-      {.kind = TS_LOSS_PROBABILITY, .weight = 1},
-      {.kind = TS_LOSS_PROBABILITY, .weight = 1}};
+      {.kind = TS_LOSS_HUBER, .first = 1, .weight = 1, .delta = 0.5},
+      {.kind = TS_LOSS_PROBABILITY, .first = 2, .weight = 1},
+      {.kind = TS_LOSS_PROBABILITY, .first = 3, .weight = 1}};
   const float z[4] = {3, 1.5f, 0, 1}, y[4] = {3, 1, 1, 0};
   float grad[4];
   double sum;
@@ -349,7 +353,8 @@ TS_TEST(loss_corners) {
                           .tasks = task,
                           .scale = 1,
                           .batch = 1,
-                          .n_tasks = 4};
+                          .n_tasks = 4,
+                          .n_logits = 4};
   ck_assert_ok(ts_loss_host(&a));
   ck_assert_double_eq_tol(sum, 0.125 + 200, 1e-12);
   ck_assert_float_eq(grad[0], 0);
@@ -361,7 +366,7 @@ TS_TEST(loss_corners) {
 /* Weights of 1 say nothing: the bits are those of no tasks at all. */
 TS_TEST(loss_plain_bits) {
   static const ts_task_loss ones[3] = {
-      {.weight = 1}, {.weight = 1}, {.weight = 1}};
+      {.weight = 1}, {.first = 1, .weight = 1}, {.first = 2, .weight = 1}};
   loss_case c, d;
   make(&c, 700, 3, 2, true);
   d = c;
@@ -386,7 +391,8 @@ TS_TEST(loss_of_a_large_batch) {
                           .logits = zeros,
                           .labels = zeros,
                           .batch = LARGE,
-                          .n_tasks = 1};
+                          .n_tasks = 1,
+                          .n_logits = 1};
   const int64_t held = ts_mem_total(TS_SPACE_HOST).now_bytes;
   ck_assert_ok(ts_loss_host(&a));
   ck_assert_double_le(fabs(sum - LARGE * log(2)), 1e-12 * LARGE);
@@ -448,6 +454,7 @@ static void add_tally(tally_case *c, int64_t limit, int64_t n, int32_t stride,
                                  .label = y,
                                  .weight = weighted ? w : NULL,
                                  .n = n,
+                                 .row = stride,
                                  .stride = stride,
                                  .loss = kt_copy(loss, 1, 8)};
 }

@@ -176,7 +176,8 @@ double step(ts_probe *p, int32_t batch, const ts_layer_hooks *hooks) {
                           MF};
   float *logits;
   ts_task_loss tasks[MT] = {0};
-  for (int k = 0; k < n; k++) tasks[k].weight = p->deck.tasks[k].weight;
+  for (int k = 0; k < n; k++)
+    tasks[k] = (ts_task_loss){.first = k, .weight = p->deck.tasks[k].weight};
   ck_assert_ok(
       ts_model_dense_forward(p->model, p->inputs, batch, hooks, p->lane));
   ck_assert_ok(
@@ -189,7 +190,8 @@ double step(ts_probe *p, int32_t batch, const ts_layer_hooks *hooks) {
                            .tasks = tasks,
                            .scale = 1.0 / MB,
                            .batch = batch,
-                           .n_tasks = n}};
+                           .n_tasks = n,
+                           .n_logits = n}};
   ck_assert_ok(ts_lane_submit(p->lane, "loss", loss_task, &t, sizeof t));
   ck_assert_ok(
       ts_model_over_backward(p->model, p->dlogits, &v, batch, hooks, p->lane));

@@ -6,6 +6,7 @@ dist_check_SCRIPTS += tests/run/async.sh \
   tests/run/bench_step.sh \
   tests/run/cached.sh \
   tests/run/check_totals.sh \
+  tests/run/classes.sh \
   tests/run/cli_man.sh \
   tests/run/cli_messages.sh \
   tests/run/columns.sh \

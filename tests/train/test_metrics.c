@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "io/checkpoint.h"
 #include "tests/support/folder.h"
+#include "dense/tally.h"
 #include "train/metrics.h"
 
 TS_EACH_TEST_BETWEEN(folder_start, folder_stop)
@@ -16,6 +17,12 @@ TS_EACH_TEST_BETWEEN(folder_start, folder_stop)
 typedef struct sample {
   float p, y, w;
 } sample;
+
+static ts_tally_args samples(const float *p, const float *y, const float *w,
+                             int64_t n) {
+  return (ts_tally_args){
+      .prediction = p, .label = y, .weight = w, .n = n, .row = 1, .stride = 1};
+}
 
 static sample sample_at(int64_t i) {
   const int64_t x = i * 131;
@@ -32,7 +39,8 @@ static void train_step(ts_metrics *m, int64_t s, int64_t each, ts_comm *comm) {
     const sample x = sample_at(s * each + n * ts_comm_rank(comm) + i);
     p[i] = x.p, y[i] = x.y, w[i] = x.w;
   }
-  ck_assert_ok(ts_metrics_add(m, p, y, w, n, 1));
+  const ts_tally_args a = samples(p, y, w, n);
+  ck_assert_ok(ts_metrics_add(m, &a));
   ts_metrics_step(m);
   if (ts_metrics_is_full(m)) ck_assert_ok(ts_metrics_gather(m, comm));
 }
@@ -175,7 +183,8 @@ TS_TEST(auc_of_the_newest) {
   const int64_t n = EACH / f.size;
   for (int64_t s = 0; s < STEPS; s++) {
     const int64_t at = s * EACH + n * f.rank;
-    ck_assert_ok(ts_metrics_add(m, p + at, y + at, NULL, n, 1));
+    const ts_tally_args a = samples(p + at, y + at, NULL, n);
+    ck_assert_ok(ts_metrics_add(m, &a));
     ts_metrics_step(m);
   }
   ck_assert_ok(ts_metrics_compute(m, &r, f.comm));
@@ -288,7 +297,8 @@ TS_TESTS(all_kinds_of_figures, 0, 6) {
   for (int i = from; i < to; i++)
     p[i] = seen[i].p, y[i] = seen[i].y, w[i] = seen[i].w;
   ck_assert_ok(ts_metrics_create(&m, -1, f.size));
-  ck_assert_ok(ts_metrics_add(m, p + from, y + from, w + from, to - from, 1));
+  const ts_tally_args a = samples(p + from, y + from, w + from, to - from);
+  ck_assert_ok(ts_metrics_add(m, &a));
   ck_assert_ok(ts_metrics_compute(m, &r, f.comm));
   ck_assert_ok(ts_metrics_judge(m, &r, threshold, f.comm));
   const confusion c = confusion_at(threshold);

@@ -5,6 +5,7 @@
 
 #include "base/mem.h"
 #include "tests/support/folder.h"
+#include "dense/tally.h"
 #include "train/metrics_groups.h"
 
 TS_EACH_TEST_BETWEEN(folder_start, folder_stop)
@@ -114,6 +115,15 @@ static void near(double got, double want) {
   ck_assert_double_eq_tol(got, want, 1e-11);
 }
 
+static ts_tally_args samples(int from, int n) {
+  return (ts_tally_args){.prediction = p + from,
+                         .label = y + from,
+                         .weight = w + from,
+                         .n = n,
+                         .row = 1,
+                         .stride = 1};
+}
+
 /* Samples dealt out to the ranks, in batches, of the second of two features. */
 static void add(ts_groups *g, int from, int to) {
   ts_jagged features[2] = {0};
@@ -125,7 +135,8 @@ static void add(ts_groups *g, int from, int to) {
   for (int i = from; i < to; i++)
     for (int k = 0; k < lengths[i]; k++) ids[n++] = k ? 99 : group[i];
   features[1] = (ts_jagged){.lengths = lengths + from, .ids = ids, .n_ids = n};
-  ck_assert_ok(ts_groups_add(g, &b, 1, p + from, y + from));
+  const ts_tally_args a = samples(from, to - from);
+  ck_assert_ok(ts_groups_add(g, &b, 1, &a));
 }
 
 TS_TESTS(groups_over_ranks, 0, 9) {
@@ -195,8 +206,10 @@ TS_TESTS(bins_are_of_all_samples, 0, 3) {
   make(_i);
   for (int i = 0; i < N; i++) all += w[i] > 0;
   ck_assert_ok(ts_metrics_create(&m, -1, f.size));
-  for (int i = f.rank; i < N; i += f.size)
-    ck_assert_ok(ts_metrics_add(m, &p[i], &y[i], &w[i], 1, 1));
+  for (int i = f.rank; i < N; i += f.size) {
+    const ts_tally_args one = samples(i, 1);
+    ck_assert_ok(ts_metrics_add(m, &one));
+  }
   ck_assert_ok(ts_metrics_compute(m, &r, f.comm));
   ck_assert_ok(ts_metrics_calibrate(m, bins, n_bins, f.comm));
   for (int b = 0; b < n_bins; b++) {
