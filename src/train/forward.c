@@ -283,7 +283,7 @@ ts_err ts_tasks_of_probabilities(const ts_config *c, const char *who) {
   for (int32_t k = 0; k < c->model.n_tasks; k++)
     if (!ts_task_is_binary(&c->model.tasks[k]))
       return ts_fail(TS_ERR_USAGE,
-                     "%s is for probabilities: task \"%s\" has loss %s", who,
+                     "%s is for loss bce: task \"%s\" has loss %s", who,
                      c->model.tasks[k].name, c->model.tasks[k].loss);
   return TS_OK;
 }

@@ -112,5 +112,6 @@ check "classes of bce" fails 2 'output kind reads "scores", which is (B, 3): a l
 sed 's/ label = "class";//' "$work/k.deck" > "$work/bad.deck"
 check "a binary label" fails 2 'softmax_cross_entropy "class"' tess 1 train "$work/bad.deck" --check
 check "AUC of it" fails 2 'of loss softmax_cross_entropy has logloss and accuracy' go 1 bad --set run.valid_every=3 --set data.valid="$work/a.csv" --set run.stop='{patience=9;metric="auc";}'
+check "calibration of it" fails 2 '\-\-calibration is for loss bce: task "kind"' tess 1 eval "$work/k.deck" --set run.output="$work/one" --calibration
 check "a model of one logit a task" fails 2 'wants an output a class, as layers have it' tess 1 train "$work/k.deck" --check --set 'model={kind="dlrm";over_arch=[1];outputs=({name="kind";loss="softmax_cross_entropy";});}'
 passed

@@ -148,9 +148,9 @@ fi
 # What is refused.
 check "convert with where" fails 2 'has where, which is not written' tess 1 convert "$work/o.deck" --out "$work/x.h5"
 check "where of made data" fails 2 'data of format synthetic has no such columns' train 1 made --set 'model.outputs=({where="a";})'
-check "compare of numbers" fails 2 'is for probabilities: task "stars" has loss mse' tess 1 compare "$work/host1" "$work/host2"
-check "calibration of numbers" fails 2 '\-\-calibration is for probabilities' tess 1 eval "$work/o.deck" --set run.output="$work/host1" --calibration
-check "importance of numbers" fails 2 '\-\-importance is for probabilities' tess 1 eval "$work/o.deck" --set run.output="$work/host1" --importance
+check "compare of numbers" fails 2 'is for loss bce: task "stars" has loss mse' tess 1 compare "$work/host1" "$work/host2"
+check "calibration of numbers" fails 2 '\-\-calibration is for loss bce' tess 1 eval "$work/o.deck" --set run.output="$work/host1" --calibration
+check "importance of numbers" fails 2 '\-\-importance is for loss bce' tess 1 eval "$work/o.deck" --set run.output="$work/host1" --importance
 # Two tasks of one label have one truth.
 two='--set model.over_arch=[16,2] --set run.steps=3'
 train 1 same $two --set 'model.outputs=({name="a";label="y";},{name="b";label="y";})' || exit 1
