@@ -49,19 +49,11 @@ ts_err ts_model_help(ts_str *s) {
     column += n + 1;
   }
   TS_DO(ts_str_append(s,
-                      "
-
-Graphs that model.kind and keys of its own make:
-"
-                      "  %s
-
-Of model.outputs:
-",
+                      "\n\nGraphs that model.kind and keys of its own make:\n"
+                      "  %s\n\nOf model.outputs:\n",
                       TS_LISTED(TS_MODELS)));
   TS_DO(ts_deck_help_key(s, ts_schema_find(TS_SCOPE_OUTPUT, "loss"), ""));
-  TS_DO(ts_str_append(s, "
-Kinds of layers (tessera help layer KIND):
-"));
+  TS_DO(ts_str_append(s, "\nKinds of layers (tessera help layer KIND):\n"));
   for (int k = 0; ts_layer_kind(k); k++) TS_DO(first_line(s, ts_layer_kind(k)));
   return ts_str_append(s, "  %-18s %s\n", "block",
                        "layers that are repeated: repeat, layers = ( .. )");
