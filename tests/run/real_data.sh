@@ -100,5 +100,6 @@ criteo || exit 1
 all_words || exit 1
 (TESSERA_DATA_DIR=$work/avazu; export TESSERA_DATA_DIR; mkdir "$TESSERA_DATA_DIR"; mv "$work/avazu.train" "$TESSERA_DATA_DIR/train.csv"
 mv "$work/avazu.test" "$TESSERA_DATA_DIR/test.csv"; run avazu "$srcdir/input/avazu.deck" && reach avazu 0.7) || exit 1
-(TESSERA_DATA_DIR=$work/ml; export TESSERA_DATA_DIR; run ml "$srcdir/input/ml100k.deck" && reach ml 0.775 && others ml ml100k) || exit 1
-echo "100%: Checks: 29, Failures: 0, Errors: 0"
+(TESSERA_DATA_DIR=$work/ml; export TESSERA_DATA_DIR; run ml "$srcdir/input/ml100k.deck" && reach ml 0.775 && others ml ml100k &&
+run ml-graph "$srcdir/input/ml100k_graph.deck" && reach ml-graph 0.78) || exit 1
+echo "100%: Checks: 30, Failures: 0, Errors: 0"
