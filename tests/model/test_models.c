@@ -141,9 +141,9 @@ TS_TEST(values_between_layers_are_bf16) {
   static ts_probe p;
   ts_kernels k;
   ck_assert_ok(ts_test_kernels(&k));
-  const bool half = ts_linear_in_bf16(TS_PRECISION_BF16, 64, NULL, &k);
+  if (!ts_linear_in_bf16(TS_PRECISION_BF16, 64, NULL, &k)) return;
   start_in(&p, &model_cases[0], NULL, TS_PRECISION_BF16);
-  ck_assert_int_eq(is_half(&p, "interaction"), half);
+  ck_assert(is_half(&p, "interaction"));
   ck_assert(!is_half(&p, "bottom") && !is_half(&p, "over"));
   const ts_model_spec spec = {.config = &p.deck.c,
                               .n_features = MF,
@@ -157,10 +157,9 @@ TS_TEST(values_between_layers_are_bf16) {
   stop(&p);
   start_in(&p, &model_cases[DCNV2], NULL, TS_PRECISION_BF16);
   const ts_graph *d = (const ts_graph *)p.model;
-  ck_assert_int_eq(is_half(&p, "cross"), half);
+  ck_assert(is_half(&p, "cross"));
   for (int32_t i = 0; i < d->n; i++) /* the join that it reads */
-    if (d->layers[i]->in[0].value->emb)
-      ck_assert_int_eq(d->layers[i]->out[0].half, half);
+    if (d->layers[i]->in[0].value->emb) ck_assert(d->layers[i]->out[0].half);
   stop(&p);
   start_in(&p, &model_cases[1], NULL, TS_PRECISION_BF16);
   const ts_graph *s = (const ts_graph *)p.model;
