@@ -25,16 +25,20 @@ function one(list,  a, k) { k = split(list, a, " "); return a[1 + int(rand() * k
 BEGIN { srand(seed)
   for (i = 0; i < n; i++) {
     pipeline = one("base sparse_dist fused_sparse_dist semi_sync prefetch")
-    print one("lr fm wide_deep deepfm_wide nfm xdeepfm dcnv2_moe autoint fibinet pnn masknet gdcn finalmlp mmoe ple esmm own"), one("1 2 3 4"), pipeline,
+    print one("lr fm wide_deep deepfm_wide nfm xdeepfm dcnv2_moe autoint fibinet pnn masknet gdcn finalmlp mmoe ple esmm own dlrm dcnv2 deepfm sparsenn"), one("1 2 3 4"), pipeline,
       one("ddp fully_sharded"), one("true false"), pipeline == "semi_sync" ? 1 : one("1 1 3"), one("f32 f32 f32 bf16"),
       one("auto table_wise row_wise data_parallel"), one("parallel parallel serial"), one("0 0 1 2 4")
   } }' > "$work/cases"
-own='model.layers=({name="b";kind="mlp";in="dense";units=[8];norm="layer";},{name="x";kind="dot";in=["b","fields"];},{name="n";kind="batch_norm";in="x";},{name="h";kind="mlp";in=["n","embeddings"];units=[16,8];activation="gelu";dropout=0.2;},{name="w";kind="wide";in="fields:wide";},{name="l";kind="linear";in="h";units=1;},{name="y";kind="add";in=["w","l"];})'
+own='model.layers=({name="waves";kind="periodic";in="dense";frequencies=4;dim=4;},{name="b";kind="mlp";in=["dense","waves"];units=[8];norm="layer";},{name="x";kind="dot";in=["b","fields"];},{name="n";kind="batch_norm";in="x";},{name="h";kind="mlp";in=["n","embeddings"];units=[16,8];activation="gelu";dropout=0.2;},{name="w";kind="wide";in="fields:wide";},{name="l";kind="linear";in="h";units=1;},{name="y";kind="add";in=["w","l"];})'
 run() { # ranks folder model, options: the model's
   ranks=$1; folder=$2; model=$3; shift 3
   if [ "$model" = own ]; then set -- "$@" --set "$own"; else set -- "$@" --set model.kind="$model"; fi
+  case $model in
+  dlrm | dcnv2 | sparsenn) set -- "$@" --set model.dense_arch=[16,8] --set model.over_arch=[16,1] --set model.dcn.layers=2 --set model.dcn.rank=8 ;;
+  deepfm) set -- "$@" --set model.over_arch=[1] --set model.deepfm.hidden=16 --set model.deepfm.fm_dim=8 ;;
+  esac
   [ "$model" = lr ] && set -- "$@" --set table_defaults.wide=false --set table_defaults.group=wide --set table_defaults.dim=1
-  [ "$model" = own ] || grep -q fields:wide "$srcdir/input/models/$model.deck" || set -- "$@" --set table_defaults.wide=false
+  [ "$model" = own ] || grep -qs fields:wide "$srcdir/input/models/$model.deck" || set -- "$@" --set table_defaults.wide=false
   train "$ranks" "$folder" "$@" < /dev/null
 }
 i=0

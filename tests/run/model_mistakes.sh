@@ -69,6 +69,14 @@ mistake "{ name = \"b\"; kind = \"block\"; repeat = 0; in = \"embeddings\"; laye
 mistake "$h $last" 'there is no layer "deep"' --set 'model.change=({name="deep"; units=[3];})'
 mistake "$h $last" 'unknown key "model.deep.units"' --set 'model.deep.units=[3]'
 mistake "\"h\", $last" 'model.layers is a list of groups'
+# Models that keys of their own describe: sets of the small deck.
+named() { # pattern, options
+  pattern=$1; shift
+  "$TESSERA" train "$work/small.deck" --check "$@" > "$work/out" 2> "$work/err"; code=$?
+  check "$pattern" test $code = 2 && check "it says so: $pattern" grep -qF -- "$pattern" "$work/err"
+}
+named 'leave `in` out, the model has one logit for each' --set 'model.outputs=({name="label";in="fa";})'
+named 'with weighted tables sparsenn takes no "@" and ":" in names' --set model.kind=sparsenn --set 'tables.a.features=["f:a"]'
 # Too much of it.
 many=$(awk 'BEGIN { for (i = 0; i < 10000; i++) printf "{ name = \"l%d\"; kind = \"mlp\"; in = \"embeddings\"; units = [2]; }, ", i }')
 mistake "$many $last" 'a model has 4096 layers at most'
