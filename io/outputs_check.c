@@ -34,7 +34,7 @@ static void check_first(ts_deck *d, const config_setting_t *root) {
                   ts_task_is_binary(x) ? "where" : "another loss than bce");
 }
 
-/* Of a task that is not binary. */
+/* Evaluations of X, whose loss is not bce, have METRIC. */
 static bool has_metric(const ts_task_config *x, const char *metric) {
   if (ts_task_is_of_classes(x))
     return !strcmp(metric, "logloss") || !strcmp(metric, "accuracy");

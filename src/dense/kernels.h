@@ -96,7 +96,8 @@ typedef struct ts_half_args {
  *   mae          |z - y|, derivative 0 at 0                             [z]
  *   huber        d = |z - y|: d <= delta ? d^2 / 2 : delta (d - delta / 2) [z]
  *   poisson      exp(z) - y z                                      [exp(z)]
- * Of bce and probability y becomes y (1 - smoothing) + smoothing / 2.
+ * With smoothing, bce and probability take y (1 - smoothing) + smoothing / 2
+ * in place of y.
  *   classes      -sum_c t_c log p_c, p = softmax(z), y the number of a class:
  *                t_c = (1 - smoothing) [c = y] + smoothing / classes, as
  *                torch's CrossEntropyLoss; derivative by z_c p_c - t_c    [p]

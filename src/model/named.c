@@ -60,7 +60,7 @@ static ts_err reads(ts_layer_config *l, const char *name) {
   return TS_OK;
 }
 
-/* Where the kind keeps KEY's value. */
+/* The address of KEY's value among the layer's options. */
 static void *option(const ts_layer_config *l, const char *key) {
   const ts_layer_ops *ops = ts_layer_find(l->kind);
   size_t k = 0;
@@ -266,10 +266,7 @@ static ts_err deepfm(ts_layer_list *list, const ts_config *c) {
 
 /* ---- sparsenn ------------------------------------------------------------ */
 
-/* What is looked up goes into one large linear layer, so nearly all of its time
- * is tables, messages and the dense optimizer: TorchRec's benchmark model.
- *   X = [b, e_1 .. e_F, weighted e_1 .. e_G], each as wide as its table
- *   logits = MLP(X) */
+/* The features of all weighted tables, or of all others. */
 static ts_err reads_tables(ts_layer_config *l, const ts_config *c,
                            bool weighted) {
   ts_err err = TS_OK;
@@ -302,6 +299,10 @@ static ts_err check_names(const ts_config *c) {
   return TS_OK;
 }
 
+/* TorchRec's benchmark model: one large linear layer reads all embeddings, so
+ * tables, messages and the dense optimizer take nearly all of its time.
+ *   X = [b, e_1 .. e_F, weighted e_1 .. e_G], each as wide as its table
+ *   logits = MLP(X) */
 static ts_err sparsenn(ts_layer_list *list, const ts_config *c) {
   ts_layer_config *l;
   bool any = false;

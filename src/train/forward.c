@@ -133,18 +133,21 @@ typedef struct ts_scores {
 
 /* The task, and the class where it has some. */
 static ts_err name_heads(ts_scores *s) {
+  ts_err err = TS_OK;
   const ts_config *c = s->t->config;
   ts_str name = {0};
   int32_t n = 0;
-  TS_DO(ts_mem_many(s->heads, s->t->n_logits, MISC));
+  TS_TRY(ts_mem_many(s->heads, s->t->n_logits, MISC));
   for (int32_t k = 0; k < c->model.n_tasks; k++)
     for (int32_t i = 0; i == 0 || i < c->model.tasks[k].classes; i++) {
-      TS_DO(ts_str_append(&name, "%s", c->model.tasks[k].name));
-      if (c->model.tasks[k].classes) TS_DO(ts_str_append(&name, "_%d", i));
+      TS_TRY(ts_str_append(&name, "%s", c->model.tasks[k].name));
+      if (c->model.tasks[k].classes) TS_TRY(ts_str_append(&name, "_%d", i));
       s->heads[n++] = name.text;
       name = (ts_str){0};
     }
-  return TS_OK;
+done:
+  ts_str_reset(&name);
+  return err;
 }
 
 /* CSV has labels only where they are asked for, as keys. */

@@ -81,7 +81,8 @@ static bool is_real(ts_metric_sample x) {
   return x.y >= 0.5f;
 }
 
-/* Of classes a sample's label is whether the right one was told. */
+/* THRESHOLD NAN: a task of classes, where the label says already whether the
+ * prediction was right. */
 static void add_right(double *own, ts_metric_sample x, double threshold) {
   const bool told = isnan(threshold) || is_told(x, threshold);
   if (told == is_real(x)) own[0] += (double)x.w;

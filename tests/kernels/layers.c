@@ -129,7 +129,7 @@ static void expect_map(const ts_map_args *t) {
         }
 }
 
-/* Of waves: quarters of turns, many of them, none. */
+/* For sin and cos also quarters of a turn, very many turns, and no number. */
 static float *map_numbers(const ts_map_args *t, int64_t n) {
   static const float rare[] = {0, -0.0f, 0.25f, 0.5f, -0.75f, 1e6f, 1e30f};
   float *x = lt_numbers(n, 2);

@@ -295,12 +295,6 @@ static ts_err run_bn(const ts_kernels *k, const void *arg) {
   return k->column_apply(&t.apply);
 }
 
-static void *unseen(int64_t n) {
-  void *p = kt_array(n, 4, 0);
-  kt_compare(p, KT_OWN);
-  return p;
-}
-
 static void make_bn(bn_case *t, bool training, bool plain) {
   const int n = COLUMNS;
   float *x = lt_numbers(ROWS * n, 1), *dy = lt_numbers(ROWS * n, 1);
@@ -331,12 +325,12 @@ static void make_bn(bn_case *t, bool training, bool plain) {
   for (int c = 0; !plain && c < n; c++)
     f->running_var[c] = fabsf(f->running_var[c]);
   f->mean = lt_out(n, 4), f->rstd = lt_out(n, 4);
-  f->u = lt_out(n, 4), f->v = unseen(n), f->w = lt_out(n, 4);
+  f->u = lt_out(n, 4), f->v = kt_own(n, 4), f->w = lt_out(n, 4);
   *b = *f;
   b->sum = s[2], b->product = s[3], b->own_sum = s[4], b->own_product = s[5];
   b->dgain = plain ? NULL : lt_out(n, 4);
   b->dbias = plain ? NULL : lt_out(n, 4);
-  b->u = unseen(n), b->v = unseen(n), b->w = unseen(n);
+  b->u = kt_own(n, 4), b->v = kt_own(n, 4), b->w = kt_own(n, 4);
   t->apply = (ts_column_apply_args){.x = dy,
                                     .z = x,
                                     .u = b->u,

@@ -42,23 +42,7 @@ enum { KINDS = sizeof kinds / sizeof *kinds };
 static const float log_variances[KINDS] = {0.5f, -1, 0.25f, 2,    -0.5f,
                                            1,    0,  3,     -2.0f};
 
-static ts_err run_loss(const ts_kernels *k, const void *arg) {
-  const loss_case *c = arg;
-  ts_err err = TS_OK;
-  for (int i = 0; i < 2 && err == TS_OK; i++) {
-    ts_loss_args a = i ? c->again : c->a;
-    kt_at_all(&a, sizeof a);
-    err = k->loss(&a);
-  }
-  return err;
-}
-
-/* Written afresh: not among the bytes that are compared. */
-static void *own(int64_t n, size_t size) {
-  void *p = kt_array(n, size, 0);
-  kt_compare(p, KT_OWN);
-  return p;
-}
+KT_CALL_TWICE(run_loss, loss, loss_case)
 
 static void fill(float *logits, float *labels, float *weights, int64_t n,
                  int n_tasks, bool special) {
@@ -82,9 +66,9 @@ static void make(loss_case *c, int64_t batch, int32_t n_tasks, int how,
   fill(logits, labels, weights, batch, n_tasks, special);
   c->n = n;
   c->nan = false;
-  c->a = (ts_loss_args){.loss_sum = own(1, 8),
-                        .grad = how != 5 ? own(n, 4) : NULL,
-                        .prediction = how != 3 ? own(n, 4) : NULL,
+  c->a = (ts_loss_args){.loss_sum = kt_own(1, 8),
+                        .grad = how != 5 ? kt_own(n, 4) : NULL,
+                        .prediction = how != 3 ? kt_own(n, 4) : NULL,
                         .logits = logits,
                         .labels = labels,
                         .weights = how & 2 ? weights : NULL,
@@ -94,9 +78,9 @@ static void make(loss_case *c, int64_t batch, int32_t n_tasks, int how,
                         .n_tasks = n_tasks,
                         .n_logits = n_tasks};
   c->again = c->a;
-  c->again.loss_sum = own(1, 8);
-  if (c->a.grad) c->again.grad = own(n, 4);
-  if (c->a.prediction) c->again.prediction = own(n, 4);
+  c->again.loss_sum = kt_own(1, 8);
+  if (c->a.grad) c->again.grad = kt_own(n, 4);
+  if (c->a.prediction) c->again.prediction = kt_own(n, 4);
 }
 
 /* Places of f32 between two numbers. */
@@ -220,8 +204,8 @@ static void make_learnt(loss_case *c, int64_t batch, bool weighted) {
   float *s = kt_copy(log_variances, KINDS, 4);
   c->a.tasks = c->again.tasks = learnt;
   c->a.log_variance = c->again.log_variance = s;
-  c->a.log_variance_grad = own(KINDS, 4);
-  c->again.log_variance_grad = own(KINDS, 4);
+  c->a.log_variance_grad = kt_own(KINDS, 4);
+  c->again.log_variance_grad = kt_own(KINDS, 4);
 }
 
 /* Each kind from its formula alone, in another form than the kernel's. */

@@ -35,22 +35,7 @@ typedef struct loss_case {
   ts_loss_args a, again;
 } loss_case;
 
-static ts_err run_loss(const ts_kernels *k, const void *arg) {
-  const loss_case *c = arg;
-  ts_err err = TS_OK;
-  for (int i = 0; i < 2 && err == TS_OK; i++) {
-    ts_loss_args a = i ? c->again : c->a;
-    kt_at_all(&a, sizeof a);
-    err = k->loss(&a);
-  }
-  return err;
-}
-
-static void *own(int64_t n, size_t size) {
-  void *p = kt_array(n, size, 0);
-  kt_compare(p, KT_OWN);
-  return p;
-}
+KT_CALL_TWICE(run_loss, loss, loss_case)
 
 /* Labels are classes; some none of them, which count as little as none. */
 static float label(const ts_task_loss *t) {
@@ -61,10 +46,10 @@ static float label(const ts_task_loss *t) {
 }
 
 static void outputs(ts_loss_args *a) {
-  a->loss_sum = own(1, 8);
-  a->grad = own(a->batch * LOGITS, 4);
-  a->prediction = own(a->batch * LOGITS, 4);
-  a->log_variance_grad = own(TASKS, 4);
+  a->loss_sum = kt_own(1, 8);
+  a->grad = kt_own(a->batch * LOGITS, 4);
+  a->prediction = kt_own(a->batch * LOGITS, 4);
+  a->log_variance_grad = kt_own(TASKS, 4);
 }
 
 static void make(loss_case *c, int64_t batch, bool special) {
@@ -236,7 +221,8 @@ static void look_tally(const void *arg) {
     ck_assert_double_le(fabs(want[k] - got[k]), 1e-12 * fabs(want[k]));
 }
 
-/* Of the label's class; the ring's labels are whether it was told. */
+/* Sums and ring take the probability of the label's class; the ring's label is
+ * 1 where that class was the likeliest, else 0. */
 TS_TEST(tally_classes) {
   const int row = CLASSES + 2;
   double weight = 0, loss = 0, right = 0;

@@ -48,6 +48,8 @@ typedef enum {
   KT_OWN   /* not compared: kt_look does, or nobody */
 } kt_how;
 void kt_compare(const void *array, kt_how);
+/* An array that is not compared: the kernels write it afresh. */
+void *kt_own(int64_t n, size_t size);
 /* Called after each run that is tested, with kt_ref and kt_got. */
 void kt_look(void (*look)(const void *arg));
 
@@ -73,6 +75,19 @@ void kt_at_all(void *p, size_t bytes);
     type a = *(const type *)arg;                                               \
     kt_at_all(&a, sizeof a);                                                   \
     return k->entry(&a);                                                       \
+  }
+/* The same twice, with a and again of a CASE: a second run has to give the
+ * first one's bits. */
+#define KT_CALL_TWICE(name, entry, kase)                                       \
+  static ts_err name(const ts_kernels *k, const void *arg) {                   \
+    const kase *c = arg;                                                       \
+    ts_err err = TS_OK;                                                        \
+    for (int i = 0; i < 2 && err == TS_OK; i++) {                              \
+      __typeof__(((kase *)0)->a) a = i ? c->again : c->a;                      \
+      kt_at_all(&a, sizeof a);                                                 \
+      err = k->entry(&a);                                                      \
+    }                                                                          \
+    return err;                                                                \
   }
 /* In a call: all arrays are as they were when the oracle was here. */
 void kt_step(const ts_kernels *, const char *what);

@@ -118,6 +118,12 @@ void kt_compare(const void *p, kt_how how) {
   find(p, &at)->how = how;
 }
 
+void *kt_own(int64_t n, size_t size) {
+  void *p = kt_array(n, size, 0);
+  kt_compare(p, KT_OWN);
+  return p;
+}
+
 void kt_look(void (*f)(const void *)) {
   look = f;
 }
