@@ -46,7 +46,7 @@ typedef struct ts_ckpt_item {
                     owned */
   int64_t n_copied_turns; /* of the exchange of columns, the last ones are of
                              copies on all ranks */
-  bool optional;          /* a file may lack it */
+  bool optional;          /* a file may lack it, and it stays as it is */
   bool absent;            /* the file that was loaded does */
 } ts_ckpt_item;
 

@@ -141,7 +141,8 @@ static ts_err check_names(const ts_ckpt_reader *r, const ts_ckpt *c,
                           bool subset) {
   ts_names names = {.c = c};
   for (int32_t i = 0; i < c->n_items; i++)
-    names.optim |= !strncmp(c->items[i].name, "optim/", 6);
+    names.optim |=
+        !c->items[i].optional && !strncmp(c->items[i].name, "optim/", 6);
   ts_hdf5_lock();
   const herr_t rc =
       H5Ovisit(r->file, H5_INDEX_NAME, H5_ITER_NATIVE, look_at, &names);
@@ -284,6 +285,13 @@ static void reader_close(ts_ckpt_reader *r) {
   ts_mem_free(r->block);
 }
 
+static bool is_there(const ts_ckpt_reader *r, ts_ckpt_item *item) {
+  ts_hdf5_lock();
+  item->absent = !ts_stored_exists(r->file, item->name);
+  ts_hdf5_unlock();
+  return !item->absent;
+}
+
 static ts_err load_local(ts_ckpt *c, const char *path, bool subset,
                          ts_str *missing) {
   ts_err err = TS_OK;
@@ -294,10 +302,7 @@ static ts_err load_local(ts_ckpt *c, const char *path, bool subset,
   TS_TRY(check_names(&r, c, subset));
   TS_TRY(read_values(&r, c));
   for (int32_t i = 0; i < c->n_items; i++) {
-    ts_hdf5_lock();
-    const bool there = ts_stored_exists(r.file, c->items[i].name);
-    ts_hdf5_unlock();
-    c->items[i].absent = !there;
+    const bool there = is_there(&r, &c->items[i]);
     n_absent += !there && c->items[i].optional;
     if (!there && c->items[i].optional) continue;
     if (!there && subset) {
@@ -329,7 +334,8 @@ static ts_err load_known(ts_ckpt *c, const char *path, bool values, bool any) {
   r.staging = &c->staging;
   if (values) TS_TRY(read_values(&r, c));
   for (int32_t i = 0; !values && i < c->n_items; i++)
-    TS_TRY(read_item(&r, &c->items[i]));
+    if (!c->items[i].optional || is_there(&r, &c->items[i]))
+      TS_TRY(read_item(&r, &c->items[i]));
 done:
   reader_close(&r);
   return err;

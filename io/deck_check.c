@@ -80,17 +80,17 @@ static void check_table(ts_deck *d, int32_t t, int n_before) {
     ts_deck_error(d, s, "table %.80s has no features", name);
   if (strchr(name, '/') || !*name)
     ts_deck_error(d, s, "\"%.80s\" is no name for a table", name);
-  if (x->ema)
+  if (x->ema && !(d->config->optimizer.ema > 0))
     ts_deck_error(d, s,
-                  "table %.80s: averages of tables (ema) are not in this "
-                  "version; optimizer.ema is of the dense weights",
+                  "table %.80s: ema = true needs optimizer.ema, which says how "
+                  "slowly averages move",
                   name);
-  if (x->max_norm > 0 && x->optimizer.kind &&
+  if ((x->max_norm > 0 || x->ema) && x->optimizer.kind &&
       !strcmp(x->optimizer.kind, "none"))
     ts_deck_error(d, s,
-                  "table %.80s: max_norm needs an optimizer of rows, and "
-                  "\"none\" leaves the rows to the deck's",
-                  name);
+                  "table %.80s: %s needs an optimizer of rows, and \"none\" "
+                  "leaves the rows to the deck's",
+                  name, x->ema ? "ema" : "max_norm");
 }
 
 static void check_processor(ts_deck *d, int32_t t) {

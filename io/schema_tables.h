@@ -48,8 +48,8 @@ KEY(TABLE, "name", name, STRING, NULL, "", 1, 0, NULL,
     NUMBER(TABLE, max_norm, FLOAT, "0.0", "", 0, 1e9,
            "a row that an update makes longer is scaled to it; 0: none"),
     FLAG(TABLE, ema, "false",
-         "not in this version: averages are of the dense weights alone "
-         "(optimizer.ema)"),
+         "rows have running means, too (optimizer.ema), which evaluations and "
+         "predictions take: as much memory again as the rows in f32"),
     WORD(TABLE, sharding, CHOICE, "auto", "auto" TS_SHARDINGS(TS_OR_SHARDING),
          "where the rows live: see Sharding in the manual"),
     NUMBER(TABLE, ranks, INTS, "[]", "", 0, 1000000, "fixed placement"),

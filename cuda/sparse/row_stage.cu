@@ -64,6 +64,9 @@ ts_err ts_cuda_row_stage(const ts_row_stage_args *a) {
   s.stats = a->stats;
   s.n = a->n;
   s.round = a->round;
+  if (a->round < 0)
+    TS_TRY(ts_row_average(a->update, s.rows,
+                          {a->keys, a->place, nullptr, nullptr, a->n}));
   found = ts_with_optim(a->update->optim->kind,
                         [&](auto o) { err = launch_stages<decltype(o)>(s); });
   if (!found)

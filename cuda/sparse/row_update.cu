@@ -317,6 +317,9 @@ ts_err ts_cuda_row_update(const ts_row_update_args *a) {
       TS_TRY(ts_cuda_starts(temp, &temp_bytes, a->keys, a->n, w.start,
                             &w.counts->n_runs));
     TS_TRY(ts_row_launch(ts_row_find_long, a->n, TS_ROW_BLOCK, w));
+    if (!a->sum_out)
+      TS_TRY(ts_row_average(
+          a, w.rows, {w.keys, w.place, w.start, &w.counts->n_runs, a->n}));
     TS_TRY(launch_update(a, w));
   }
   if (a->sum_out && a->n_out) {

@@ -101,6 +101,17 @@ ts_err ts_row_send_tables(const ts_row_update_args *a, ts_row_table *table);
 ts_row_place ts_row_place_of(const ts_row_update_args *a,
                              const ts_row_table *table);
 
+/* Distinct rows: KEYS[j], at PLACE[j] or where its number says, for each j of
+ * (n), or of (n_runs) START, which is the device's to know. */
+struct ts_row_entries {
+  const uint32_t *keys, *place, *start, *n_runs;
+  int64_t n;
+};
+
+/* Means of the rows up to date, where tables have some (row_average.cu). */
+ts_err ts_row_average(const ts_row_update_args *a, const ts_row_place &rows,
+                      const ts_row_entries &of);
+
 /* As many blocks as N pieces of work need, or run at once: kernels go on with
  * a stride. */
 template <class K, class W>

@@ -157,14 +157,6 @@ double ts_bench_tenth(const double *sorted, int n, int k) {
   return sorted[i < 0 ? 0 : i];
 }
 
-int64_t ts_bench_state_bytes(const ts_table_config *c) {
-  const ts_row_optim *o = ts_row_optim_find(c->optimizer.kind);
-  int64_t bytes = 0;
-  for (int i = 0; o && i < o->n_states; i++)
-    bytes += o->state[i].per_row ? 4 : 4 * (int64_t)c->dim;
-  return bytes;
-}
-
 typedef struct ts_bench {
   const char *name;
   ts_err (*run)(const ts_args *);

@@ -54,9 +54,6 @@ double ts_bench_median(double *x, int n);
 /* The last of the lower K tenths of N sorted numbers. */
 double ts_bench_tenth(const double *sorted, int n, int k);
 
-/* Bytes of a row's optimizer state. */
-int64_t ts_bench_state_bytes(const ts_table_config *);
-
 /* A number below ROWS by I and K: uniform, or of a bounded power law,
  * scattered, where ALPHA > 0. */
 int32_t ts_bench_draw(int64_t i, uint32_t k, int64_t rows, double alpha);
@@ -93,8 +90,8 @@ typedef struct ts_bench_rewrite {
   const int64_t *at;
   const float *grad;
   char *first;
-  float *state[2];
-  int32_t cols[2];
+  float *state[TS_ROW_STATES_MAX];
+  int32_t cols[TS_ROW_STATES_MAX];
   int n_states;
 } ts_bench_rewrite;
 double ts_bench_rewrite_rows(const ts_bench_rewrite *);

@@ -74,7 +74,9 @@ static ts_err add_table(ts_step_needs *needs, const ts_table_config *table,
   needs->ids += ids;
   needs->lookup += ids + rows * row + out;
   needs->backward +=
-      ids + 2 * rows * (row + (double)ts_bench_state_bytes(table)) + out;
+      ids +
+      2 * rows * (row + (double)ts_row_state_bytes(table, table->dim, true)) +
+      out;
   return TS_OK;
 }
 

@@ -54,5 +54,7 @@ int64_t ts_tbe_forward_bytes(const ts_tbe_case *c, int64_t distinct) {
 int64_t ts_tbe_backward_bytes(const ts_tbe_case *c, int64_t distinct) {
   const int passes = (ts_tbe_bits(c->tables * c->rows) + DIGIT - 1) / DIGIT;
   return batch_bytes(c) + c->n * 8 * (2 + 2 * passes) +
-         2 * distinct * (c->row_bytes + ts_bench_state_bytes(c->config));
+         2 * distinct *
+             (c->row_bytes +
+              ts_row_state_bytes(c->config, c->config->dim, true));
 }

@@ -22,19 +22,12 @@
 
 /* ---- figures of tables --------------------------------------------------- */
 
-static double state_bytes(const ts_table_config *t) {
-  const ts_row_optim *o = ts_row_optim_find(t->optimizer.kind);
-  double bytes = 0;
-  for (int k = 0; o && k < o->n_states; k++)
-    bytes += o->state[k].per_row ? 4.0 : 4.0 * t->dim;
-  return bytes;
-}
-
 static void sum_features(ts_cost_table *x, const ts_table_config *t,
                          const ts_plan_stats *stats, const ts_cost *c) {
   const double rows = (double)t->rows;
   *x = (ts_cost_table){.bags = t->features.n,
-                       .state_bytes = state_bytes(t),
+                       .state_bytes =
+                           (double)ts_row_state_bytes(t, t->dim, true),
                        .weighted = t->weighted || t->max_length > 0};
   for (int32_t f = 0; f < t->features.n; f++) {
     const ts_plan_stats *s = &stats[f];

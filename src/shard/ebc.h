@@ -140,6 +140,12 @@ ts_err ts_ebc_each_shard(ts_ebc *, ts_ebc_shard_fn, void *arg);
 ts_err ts_ebc_flush(ts_ebc *);
 ts_err ts_ebc_reload(ts_ebc *);
 
+/* Of tables with `ema`.  look_at: lookups from here on give rows' means at the
+ * end of pass AT, 0: rows.  take: rows become them, between flush and reload;
+ * the host waits for LANE.  Local. */
+void ts_ebc_look_at_averages(ts_ebc *, int64_t at);
+ts_err ts_ebc_take_averages(ts_ebc *, int64_t at, ts_lane *lane);
+
 /* This rank's tables in slow memory; the lanes are idle. */
 typedef struct ts_ebc_tiers {
   double hold_s; /* spent on bringing rows into fast memory */

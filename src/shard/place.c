@@ -6,11 +6,8 @@
 #include "sparse/row_optim.h"
 
 int64_t ts_shard_bytes(const ts_table_config *t, const ts_shard *s) {
-  const ts_row_optim *optim = ts_row_optim_find(t->optimizer.kind);
-  int64_t row = (int64_t)ts_dtype_bytes(t->dtype) * s->n_cols;
-  for (int k = 0; optim && k < optim->n_states; k++)
-    row += optim->state[k].per_row ? 4 : 4 * (int64_t)s->n_cols;
-  return row * s->n_rows;
+  const int64_t row = (int64_t)ts_dtype_bytes(t->dtype) * s->n_cols;
+  return (row + ts_row_state_bytes(t, s->n_cols, true)) * s->n_rows;
 }
 
 int64_t ts_table_bytes(const ts_table_config *t) {

@@ -163,7 +163,7 @@ static bool alike(const ts_sharding *sharding, const ts_piece *p,
   const ts_table_config *b = table_of(sharding, q->table);
   return p->n_cols == q->n_cols &&
          (p->n_cols == a->dim) == (q->n_cols == b->dim) &&
-         a->dtype == b->dtype && a->pooling == b->pooling &&
+         a->dtype == b->dtype && a->ema == b->ema && a->pooling == b->pooling &&
          a->weighted == b->weighted &&
          (a->max_length > 0) == (b->max_length > 0) &&
          !strcmp(a->optimizer.kind, b->optimizer.kind) && same_tier(a, b) &&
@@ -205,6 +205,7 @@ static ts_err group_create(ts_sharding *sharding, ts_sharding_group *g,
   ts_tbe_spec spec = {.tables = tables,
                       .feature_table = table,
                       .seed = (uint64_t)ebc->config->run.seed,
+                      .ema = ebc->config->optimizer.ema,
                       .tier_dir = ebc->config->run.tier_dir,
                       /* Where shards hold parts of a bag the division comes
                        * after the sum. */

@@ -40,13 +40,8 @@ static double backward_bytes(const ts_cost *c, int32_t table,
 /* Bytes of a row's states that move with it, and of those that stay. */
 static void state_bytes(double *moving, double *staying,
                         const ts_table_config *t, const ts_shard *s) {
-  const ts_row_optim *o = ts_row_optim_find(t->optimizer.kind);
-  *moving = *staying = 0;
-  for (int k = 0; o && k < o->n_states; k++)
-    if (o->state[k].per_row)
-      *staying += 4;
-    else
-      *moving += 4.0 * s->n_cols;
+  *moving = (double)ts_row_state_bytes(t, s->n_cols, false);
+  *staying = (double)ts_row_state_bytes(t, s->n_cols, true) - *moving;
 }
 
 double ts_storage_line(const ts_cost *c, int32_t table, const ts_shard *s) {

@@ -1,4 +1,5 @@
-/* tiers.c - the collection's tables in slow memory: whole tables, figures. */
+/* tiers.c - the collection's tables as a whole: in slow memory, means, figures.
+ */
 #include "shard/ebc_batch.h"
 
 static ts_err each_group(ts_ebc *ebc, ts_err (*fn)(ts_tbe *)) {
@@ -14,6 +15,19 @@ ts_err ts_ebc_flush(ts_ebc *ebc) {
 
 ts_err ts_ebc_reload(ts_ebc *ebc) {
   return each_group(ebc, ts_tbe_reload);
+}
+
+void ts_ebc_look_at_averages(ts_ebc *ebc, int64_t at) {
+  for (int32_t l = 0; l < ebc->n_shardings; l++)
+    for (int32_t g = 0; g < ebc->shardings[l].n_groups; g++)
+      ts_tbe_look_at_averages(ebc->shardings[l].groups[g].tbe, at);
+}
+
+ts_err ts_ebc_take_averages(ts_ebc *ebc, int64_t at, ts_lane *lane) {
+  for (int32_t l = 0; l < ebc->n_shardings; l++)
+    for (int32_t g = 0; g < ebc->shardings[l].n_groups; g++)
+      TS_DO(ts_tbe_take_averages(ebc->shardings[l].groups[g].tbe, at, lane));
+  return ts_lane_sync(lane);
 }
 
 static void add_count(ts_tier_count *to, const ts_tier_count *x) {

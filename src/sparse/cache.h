@@ -24,7 +24,7 @@
 #include "sparse/cache_policy.h"
 
 enum {
-  TS_CACHE_PARTS = 3, /* weights, two states of dim floats */
+  TS_CACHE_PARTS = 4, /* weights, three states of dim floats */
   /* Most bytes of a hold for an id of a pass: the host takes 16, and half as
    * much again to grow into (ts_mem_reserve). */
   TS_CACHE_SCRATCH_BYTES = 24,

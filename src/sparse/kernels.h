@@ -66,6 +66,7 @@ typedef struct ts_sort_args {
 
 struct ts_row_update_args; /* sparse/row_optim.h */
 struct ts_row_stage_args;
+struct ts_average_rows_args;
 struct ts_cache_args; /* sparse/cache.h */
 struct ts_cache_rows_args;
 struct ts_entries_args; /* sparse/entries.h */
@@ -80,6 +81,7 @@ struct ts_add_rows_args;
   X(sort, (const ts_sort_args *))                                              \
   X(row_update, (const struct ts_row_update_args *))                           \
   X(row_stage, (const struct ts_row_stage_args *))                             \
+  X(average_rows, (const struct ts_average_rows_args *))                       \
   X(cache_rows, (const struct ts_cache_rows_args *))                           \
   X(cache_hold, (const struct ts_cache_args *))                                \
   X(cache_release, (const struct ts_cache_args *))                             \

@@ -1,7 +1,11 @@
 /* kernels_entries.c - the host's kernels around the row update: plain C, they
  * wait for memory. */
+#include <omp.h>
+
+#include "base/mem.h"
 #include "runtime/backends.h"
 #include "sparse/entries.h"
+#include "sparse/row_optim.h"
 
 /* Each bag's share where bags are means. */
 static void fill_scales(const ts_entries_args *a) {
@@ -75,10 +79,41 @@ static ts_err add_rows(const ts_add_rows_args *a) {
   return TS_OK;
 }
 
+/* A row and its mean; dtype's to ROW, as f32. */
+static void average_row(const ts_average_rows_args *a, int64_t i, float *row) {
+  const int64_t key = a->keys ? a->keys[i] : i, dim = a->dim;
+  const int64_t at = a->place ? a->place[i] : key;
+  const int64_t bytes = dim * (int64_t)ts_dtype_bytes(a->dtype);
+  const float *e = a->ema + at * dim;
+  const int64_t last = (int64_t)a->ema_pass[key];
+  ts_to_f32(row, (const char *)a->weight + at * bytes, a->dtype, dim);
+  if (last > 0) {
+    const float rest = ts_row_ema_rest(a->decay, a->pass - last + 1);
+    for (int64_t d = 0; d < dim; d++) row[d] = e[d] + rest * (row[d] - e[d]);
+  }
+  ts_from_f32((char *)a->out + i * bytes, row, a->dtype, dim);
+  if (a->index) a->index[i] = (uint32_t)i;
+}
+
+static ts_err average_rows(const ts_average_rows_args *a) {
+  ts_err err = TS_OK;
+  const int n_threads = omp_get_max_threads();
+  float *rows = NULL; /* of each thread, on lines of its own */
+  const int64_t wide = ((int64_t)a->dim + 15) / 16 * 16;
+  TS_TRY(ts_mem_many(rows, n_threads * wide, SPARSE));
+#pragma omp parallel for schedule(static)
+  for (int64_t i = 0; i < a->n; i++)
+    average_row(a, i, rows + omp_get_thread_num() * wide);
+done:
+  ts_mem_free(rows);
+  return err;
+}
+
 void ts_entry_kernels_host(ts_kernels *k) {
   k->entries = entries;
   k->append = append;
   k->find = find;
   k->add = add;
   k->add_rows = add_rows;
+  k->average_rows = average_rows;
 }

@@ -27,6 +27,7 @@ tessera_sources += \
   src/sparse/sort.h \
   src/sparse/tbe.c \
   src/sparse/tbe.h \
+  src/sparse/tbe_average.c \
   src/sparse/tbe_backward.c \
   src/sparse/tbe_columns.c \
   src/sparse/tbe_impl.h \

@@ -26,6 +26,28 @@ const ts_row_optim *ts_row_optim_find(const char *kind) {
   return NULL;
 }
 
+ts_row_optim ts_row_optim_of(const ts_table_config *c) {
+  const ts_row_optim *o = ts_row_optim_find(c->optimizer.kind);
+  ts_row_optim own = o ? *o : (ts_row_optim){0};
+  if (!o || !c->ema) return own;
+  own.averages = true;
+  own.state[own.n_states++] = (ts_row_state_desc){"ema", false};
+  own.state[own.n_states++] = (ts_row_state_desc){"ema_pass", true};
+  return own;
+}
+
+int64_t ts_row_state_bytes(const ts_table_config *c, int32_t columns,
+                           bool all) {
+  const ts_row_optim o = ts_row_optim_of(c);
+  int64_t bytes = 0;
+  for (int k = 0; k < o.n_states; k++)
+    if (!o.state[k].per_row)
+      bytes += 4 * (int64_t)columns;
+    else if (all)
+      bytes += 4;
+  return bytes;
+}
+
 /* A value that the deck gives for an option that KIND does not have. */
 static ts_err refuse(const char *where, const ts_row_optim *o,
                      const char *option) {

@@ -11,7 +11,15 @@
  *
  * An update is zero to two rounds of row statistics, then apply.  Statistics
  * are sums over the row's elements, so that column shards can add theirs
- * (in shard order) before apply.  All of it is Local. */
+ * (in shard order) before apply.
+ *
+ * A table with `ema` keeps the running mean of its rows, too, whatever its
+ * optimizer: e <- e + (1 - d) (w - e) after each pass of the table, e beginning
+ * as w, which is also what the dense optimizers keep.  Between two updates w
+ * stands still, so a row is brought up to date when it is updated: n passes
+ * later e <- e + (1 - d^n) (w - e), with w as it was before this update.  So
+ * state ema holds the mean up to the pass before ema_pass, which the row's last
+ * update had (0: none yet, and e is w).  All of it is Local. */
 #pragma once
 
 #include <stdbool.h>
@@ -21,7 +29,13 @@
 #include "base/dtype.h"
 #include "base/err.h"
 
-enum { TS_ROW_STATES_MAX = 2, TS_ROW_STATS_MAX = 2, TS_ROW_ROUNDS_MAX = 2 };
+/* States of optimizers, and the two of a mean. */
+enum {
+  TS_ROW_OWN_STATES_MAX = 2,
+  TS_ROW_STATES_MAX = TS_ROW_OWN_STATES_MAX + 2,
+  TS_ROW_STATS_MAX = 2,
+  TS_ROW_ROUNDS_MAX = 2
+};
 
 /* Versions of a function by instruction set: one body, compiled for each
  * (sparse/isa.h).  All give the same bits. */
@@ -37,6 +51,7 @@ typedef struct ts_row_hyper {
   /* Of a row after its update; 0: none.  Kernel row_update alone, of whole
    * rows: a row longer than that is multiplied by max_norm / (|w| + 1e-7). */
   float max_norm;
+  double ema; /* d of rows' means; where the optimizer averages */
 } ts_row_hyper;
 
 /* The row at hand. */
@@ -72,7 +87,8 @@ typedef struct ts_row_optim {
   int options; /* TS_OPT_* */
   int n_states;
   ts_row_state_desc state[TS_ROW_STATES_MAX];
-  int n_rounds; /* 0 to 2 */
+  bool averages; /* its last two states are ema (dim) and ema_pass (1) */
+  int n_rounds;  /* 0 to 2 */
   /* Round I: adds this shard's part to stat (TS_ROW_STATS_MAX floats, zeroed
    * before round 0, kept over rounds).  May update per-element state. */
   ts_row_round round[TS_ROW_ROUNDS_MAX][TS_ISA_COUNT];
@@ -80,6 +96,39 @@ typedef struct ts_row_optim {
 } ts_row_optim;
 
 const ts_row_optim *ts_row_optim_find(const char *kind); /* NULL: unknown */
+
+/* A table's own: that of its kind, with the states of a mean where the table
+ * has one.  Of an unknown kind: nothing. */
+ts_row_optim ts_row_optim_of(const ts_table_config *);
+/* Bytes of the states of COLUMNS of a table's row: those of as many floats as
+ * the row has, and where ALL is true those of one, too. */
+int64_t ts_row_state_bytes(const ts_table_config *, int32_t columns, bool all);
+
+/* What the mean of a row takes of w after N passes in which w stood still:
+ * 1 - d^N, by squares in double, so that all devices have the same bits. */
+static inline float ts_row_ema_rest(double d, int64_t n) {
+  double keep = 1;
+  for (; n > 0; n /= 2, d *= d)
+    if (n % 2) keep *= d;
+  return (float)(1.0 - keep);
+}
+
+/* Kernel average_rows: rows as their means are at the end of pass PASS,
+ * rounded to nearest.  Row keys[i] of the group, or i, lies at place[i], or
+ * where its number says. */
+typedef struct ts_average_rows_args {
+  void *out;       /* (n, dim) dtype; may be weight, where keys are NULL */
+  uint32_t *index; /* (n) = i, to look rows of out up; or NULL */
+  const void *weight, *lines; /* as in ts_row_update_args, like the rest */
+  const float *ema, *ema_lines, *ema_pass;
+  uint32_t first_line;
+  const uint32_t *keys, *place; /* (n) or NULL */
+  int64_t n;
+  ts_dtype dtype;
+  int32_t dim;
+  double decay;
+  int64_t pass;
+} ts_average_rows_args;
 
 /* Checks a table's settings (options that the kind does not have are a DECK
  * error that names table, option and kind) and fills defaults (FBGEMM's: lr

@@ -109,14 +109,15 @@ ts_err ts_tbe_create(ts_tbe **out, ts_device *device, const ts_kernels *k,
   t->discrete = ts_device_is_discrete(device);
   t->n_known = -1;
   t->kernels = k;
-  t->optim = s->optim ? s->optim
-                      : ts_row_optim_find(s->tables[0].config->optimizer.kind);
+  t->own = ts_row_optim_of(s->tables[0].config);
+  t->optim = s->optim ? s->optim : &t->own;
+  t->ema = s->ema;
   t->dim = s->tables[0].n_cols;
   t->dtype = s->tables[0].config->dtype;
   t->mean = s->mean;
   t->seed = s->seed;
   own_scratch(t);
-  if (!t->optim)
+  if (!t->optim->kind)
     TS_THROW(TS_ERR_DECK, "table %s: no optimizer \"%s\"",
              s->tables[0].config->name, s->tables[0].config->optimizer.kind);
   TS_TRY(copy_tables(t, s));
@@ -154,6 +155,7 @@ typedef struct ts_forward_arg {
   ts_tbe *tbe;
   float *out;
   ts_tbe_input input;
+  int64_t average_at;
 } ts_forward_arg;
 
 /* Held ids have slots in place of rows. */
@@ -182,12 +184,14 @@ static ts_err forward_task(void *p, ts_lane *lane) {
   ts_tbe *t = a->tbe;
   ts_lookup_args args = lookup_args(t, &a->input);
   args.out = a->out;
+  if (a->average_at && a->input.n_ids)
+    TS_DO(ts_tbe_average(t, &args, &a->input, a->average_at));
   return args.bag_start[t->n_features] ? t->kernels->lookup(&args) : TS_OK;
 }
 
 ts_err ts_tbe_forward(ts_tbe *t, float *out, const ts_tbe_input *input,
                       ts_lane *lane) {
-  ts_forward_arg arg = {t, out, *input};
+  ts_forward_arg arg = {t, out, *input, t->average_at};
   const ts_err err = ts_tbe_prefetch(t, input, lane);
   return err != TS_OK ? err : ts_lane_run(lane, "lookup", forward_task, arg);
 }

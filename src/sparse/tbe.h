@@ -28,6 +28,7 @@ typedef struct ts_tbe_spec {
   int32_t n_features;
   bool mean; /* divide by bag length here (not where shards hold parts) */
   uint64_t seed;
+  double ema;                /* d of rows' means, of tables with `ema` */
   const char *tier_dir;      /* of tables whose slow tier is a file */
   const ts_row_optim *optim; /* what states rows have, where others update
                                 them (must stay); NULL: the tables' own */
@@ -83,6 +84,15 @@ typedef struct ts_tbe_expected {
 ts_err ts_tbe_expect(ts_tbe *, ts_pool *, const ts_tbe_expected *);
 /* Bytes that it takes for rows of DIM, for who plans a group.  Local. */
 int64_t ts_tbe_scratch_bytes(const ts_tbe_expected *, int32_t dim);
+
+/* Lookups that are enqueued from here on give means of rows (tables with
+ * `ema`) as they are at the end of pass AT, of those that were made; 0: rows.
+ */
+void ts_tbe_look_at_averages(ts_tbe *, int64_t at);
+/* Rows become their means at the end of pass AT, rounded to nearest where they
+ * are of 16 bits: for who trains no more; cached tiers are flushed
+ * before and reloaded after it.  Enqueues. */
+ts_err ts_tbe_take_averages(ts_tbe *, int64_t at, ts_lane *);
 
 /* Writes the bags' rows of OUT.  Enqueues. */
 ts_err ts_tbe_forward(ts_tbe *, float *out, const ts_tbe_input *, ts_lane *);

@@ -128,6 +128,7 @@ ts_row_update_args ts_tbe_update_args(ts_tbe *t, double lr_factor,
     const ts_table_config *c = t->tables[i].config;
     t->hyper[i] = ts_row_hyper_at(&c->optimizer, lr_factor, pass);
     t->hyper[i].max_norm = (float)c->max_norm;
+    t->hyper[i].ema = t->ema;
   }
   a.hyper = t->hyper;
   a.step = pass;

@@ -9,7 +9,10 @@ struct ts_tbe {
   ts_device *device;
   bool discrete; /* the host may not touch the device's memory */
   const ts_kernels *kernels;
-  const ts_row_optim *optim;
+  const ts_row_optim *optim; /* own, or the caller's */
+  ts_row_optim own;
+  double ema;         /* d of rows' means */
+  int64_t average_at; /* lookups give means at the end of this pass; 0: rows */
   ts_tier *tier;
   ts_tbe_table *tables;
   int32_t n_tables, n_features, dim;
@@ -41,6 +44,10 @@ struct ts_tbe {
   int64_t n_kept, kept_max;
 };
 
+/* BAGS, which are IN's, of rows' means at the end of pass AT, made in the
+ * group's scratch, in place of rows.  In tasks alone. */
+ts_err ts_tbe_average(ts_tbe *, ts_lookup_args *bags, const ts_tbe_input *in,
+                      int64_t at);
 /* Grows the scratch for N entries of N_BAGS bags. */
 ts_err ts_tbe_reserve(ts_tbe *, int64_t n, int64_t n_bags);
 /* The part of the update's arguments that depends on the group alone. */

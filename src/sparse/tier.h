@@ -15,6 +15,7 @@
 #include "base/dtype.h"
 #include "runtime/device.h"
 #include "kernel_table.h"
+#include "sparse/row_optim.h"
 
 typedef struct ts_tier ts_tier;
 
@@ -23,8 +24,8 @@ typedef struct ts_tier_spec {
   int32_t dim;
   ts_dtype dtype;
   int n_states;
-  int32_t state_cols[2]; /* floats per row of each state: dim or 1 */
-  bool state_per_row[2]; /* one float per row: is in fast memory */
+  int32_t state_cols[TS_ROW_STATES_MAX]; /* floats of a row: dim or 1 */
+  bool state_per_row[TS_ROW_STATES_MAX]; /* one: is in fast memory */
   const ts_kernels *kernels;
   /* Tables: rows [row_base[t], row_base[t + 1]); borrowed. */
   const int64_t *row_base;

@@ -4,15 +4,14 @@
 typedef struct ts_resident {
   ts_tier base;
   ts_tier_spec spec;
-  ts_buffer weights, state[2];
+  ts_buffer weights, state[TS_ROW_STATES_MAX];
 } ts_resident;
 
 static void destroy(ts_tier *tier) {
   ts_resident *r = (ts_resident *)tier;
   if (!r) return;
   ts_buffer_reset(&r->weights);
-  ts_buffer_reset(&r->state[0]);
-  ts_buffer_reset(&r->state[1]);
+  for (int k = 0; k < TS_ROW_STATES_MAX; k++) ts_buffer_reset(&r->state[k]);
   ts_mem_free(r);
 }
 

@@ -28,9 +28,9 @@ typedef struct ts_slow {
   ts_tier base;
   ts_tier_spec spec;
   ts_device *device;
-  bool discrete;                    /* the device has memory of its own */
-  ts_reached array[TS_CACHE_PARTS]; /* weights, states */
-  ts_buffer row_state[2];           /* of one float per row */
+  bool discrete; /* the device has memory of its own */
+  ts_reached array[1 + TS_ROW_STATES_MAX]; /* weights, states */
+  ts_buffer row_state[TS_ROW_STATES_MAX];  /* of one float per row */
   ts_buffer directory;
   ts_cache cache;
   int64_t n_lines, line_bytes;
@@ -54,8 +54,8 @@ static void drop_array(ts_slow *t, ts_reached *a) {
 static void destroy(ts_tier *tier) {
   ts_slow *t = (ts_slow *)tier;
   if (!t) return;
-  for (int k = 0; k < TS_CACHE_PARTS; k++) drop_array(t, &t->array[k]);
-  for (int k = 0; k < 2; k++) ts_buffer_reset(&t->row_state[k]);
+  for (int k = 0; k <= TS_ROW_STATES_MAX; k++) drop_array(t, &t->array[k]);
+  for (int k = 0; k < TS_ROW_STATES_MAX; k++) ts_buffer_reset(&t->row_state[k]);
   ts_buffer_reset(&t->directory);
   ts_hold_clock_reset(&t->clock);
   ts_mem_free(t->report.scratch);
@@ -275,7 +275,8 @@ static ts_err reload(ts_tier *tier) {
     TS_DO(t->spec.kernels->cache_reload(&a));
     TS_DO(fetch_counts(t));
   }
-  for (int k = 0; k < TS_CACHE_PARTS; k++) ts_store_forget(&t->array[k].store);
+  for (int k = 0; k <= TS_ROW_STATES_MAX; k++)
+    ts_store_forget(&t->array[k].store);
   return TS_OK;
 }
 
@@ -348,7 +349,8 @@ static ts_tier_figures figures(const ts_tier *tier) {
                        .scratch_bytes = t->report.scratch_bytes,
                        .n_launches = t->report.launches};
   f.fast_bytes = t->n_lines * t->line_bytes + (int64_t)t->directory.bytes;
-  for (int k = 0; k < 2; k++) f.fast_bytes += (int64_t)t->row_state[k].bytes;
+  for (int k = 0; k < TS_ROW_STATES_MAX; k++)
+    f.fast_bytes += (int64_t)t->row_state[k].bytes;
   if (!t->n_lines) return f;
   if (fetch_counts(t) != TS_OK) ts_err_clear();
   share_seconds(t, f.hold_s);

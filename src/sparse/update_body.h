@@ -135,6 +135,21 @@ TS_BODY ts_row open_row(const ts_row_update_args *a, int64_t key, int64_t at,
   return r;
 }
 
+/* The row's mean up to date, before the row moves. */
+TS_BODY void average_row(const ts_row_update_args *a, const ts_row *r,
+                         const ts_row_hyper *h) {
+  if (!a->optim->averages) return;
+  const int last = a->optim->n_states - 1;
+  float *e = r->state[last - 1], *pass = r->state[last];
+  const float rest =
+      *pass > 0 ? ts_row_ema_rest(h->ema, a->step - (int64_t)*pass) : 1.0f;
+  if (*pass > 0)
+    for (int32_t d = 0; d < r->dim; d++) e[d] += rest * (r->w[d] - e[d]);
+  else
+    memcpy(e, r->w, (size_t)r->dim * 4);
+  *pass = (float)a->step;
+}
+
 /* PyTorch's renorm, in f32: before a row is rounded. */
 TS_BODY void cap_row(const ts_row *r, const ts_row_hyper *h) {
   if (!(h->max_norm > 0)) return;
@@ -158,6 +173,7 @@ TS_BODY void update_row(const ts_row_update_args *a, int64_t key, int64_t at,
   const ts_row_hyper *h = &a->hyper[table];
   float stat[TS_ROW_STATS_MAX] = {0};
   const ts_row r = open_row(a, key, at, table, sum, wide);
+  average_row(a, &r, h);
   for (int k = 0; k < o->n_rounds; k++) o->round[k][isa](&r, h, stat);
   o->apply[isa](&r, h, stat);
   cap_row(&r, h);
@@ -178,6 +194,7 @@ TS_BODY void stage_part(const ts_row_stage_args *s, int64_t from, int64_t to,
     if (s->round >= 0) {
       a->optim->round[s->round][isa](&r, &a->hyper[table], stat);
     } else {
+      average_row(a, &r, &a->hyper[table]);
       a->optim->apply[isa](&r, &a->hyper[table], stat);
       close_row(a, key, at, table, wide);
     }
@@ -223,6 +240,7 @@ TS_BODY void update_singles(const ts_row_update_args *a, ts_singles *s,
                             int isa) {
   const ts_row_optim *o = a->optim;
   float stat[SINGLES][TS_ROW_STATS_MAX] = {{0}};
+  for (int i = 0; i < s->n; i++) average_row(a, &s->row[i], s->hyper[i]);
   for (int k = 0; k < o->n_rounds; k++)
     for (int i = 0; i < s->n; i++)
       o->round[k][isa](&s->row[i], s->hyper[i], stat[i]);

@@ -14,6 +14,7 @@
 #include "io/deck.h"
 #include "io/sheet.h"
 #include "model/named.h"
+#include "sparse/row_optim.h"
 #include "train/forward.h"
 #include "train/rows.h"
 
@@ -38,6 +39,7 @@ typedef struct ts_embeddings {
   ts_sheet_column *columns; /* (2 n) */
   const void **data;        /* (2 n) of a block */
   ts_vocabularies *known;   /* has the words, or NULL */
+  int64_t pass;             /* the checkpoint's last */
   ts_sheet *rows;
 } ts_embeddings;
 
@@ -139,6 +141,7 @@ typedef struct ts_part {
   int64_t first, n;
   char *names; /* words of e->width bytes, or numbers */
   float *vectors;
+  float *mean, *pass; /* of tables with `ema` (sparse/row_optim.h), or NULL */
 } ts_part;
 
 static void name_rows(const ts_embedding *e, ts_part *p) {
@@ -158,27 +161,74 @@ static void name_rows(const ts_embedding *e, ts_part *p) {
   }
 }
 
+/* An item KIND/FULL of the rows, with TAIL behind it, to X. */
+static ts_err ask(ts_ckpt *ckpt, const ts_part *p, const ts_table_config *table,
+                  const char *name, int64_t cols, float *x) {
+  ts_ckpt_item *item;
+  TS_DO(ts_ckpt_add_item(ckpt, name, TS_F32, table->rows, cols, &item));
+  item->optional = x != p->vectors;
+  return ts_ckpt_add_piece(item, false, true, p->first, p->n, x);
+}
+
+static ts_err ask_mean(ts_ckpt *ckpt, const ts_part *p,
+                       const ts_table_config *table, const char *full) {
+  ts_err err = TS_OK;
+  ts_str name = {0};
+  if (!p->mean) return TS_OK;
+  memset(p->pass, 0, (size_t)p->n * 4); /* where the file has none */
+  TS_TRY(ts_str_append(&name, "optim/%s/ema", full));
+  TS_TRY(ask(ckpt, p, table, name.text, table->dim, p->mean));
+  TS_TRY(ts_str_append(&name, "_pass"));
+  TS_TRY(ask(ckpt, p, table, name.text, 0, p->pass));
+done:
+  ts_str_reset(&name);
+  return err;
+}
+
+/* Rows become their means at the end of pass AT, as ts_tbe_take_averages has
+ * them. */
+static void take_means(const ts_embeddings *x, const ts_table_config *table,
+                       ts_part *p, int64_t at) {
+  const double decay = x->t->config->optimizer.ema;
+  const int64_t dim = table->dim;
+  for (int64_t i = 0; i < p->n; i++) {
+    float *w = p->vectors + i * dim;
+    const float *e = p->mean + i * dim;
+    if (!(p->pass[i] > 0)) continue;
+    const float rest = ts_row_ema_rest(decay, at - (int64_t)p->pass[i] + 1);
+    for (int64_t d = 0; d < dim; d++) {
+      w[d] = e[d] + rest * (w[d] - e[d]);
+      if (table->dtype == TS_BF16) w[d] = ts_bf16_to_f32(ts_f32_to_bf16(w[d]));
+      if (table->dtype == TS_F16) w[d] = ts_f16_to_f32(ts_f32_to_f16(w[d]));
+    }
+  }
+}
+
 static ts_err read_rows(const ts_embeddings *x, const ts_embedding *e,
                         ts_part *p, const char *path) {
   ts_err err = TS_OK;
   const ts_named *model = ts_named_of(x->t->config);
   ts_table_config table = *e->table;
   ts_ckpt ckpt = {0};
-  ts_ckpt_item *item;
   ts_str full = {0}, name = {0};
   table.weighted_apart = table.weighted && model && model->weighted_apart;
   TS_TRY(ts_param_table_name(&full, &table));
   TS_TRY(ts_str_append(&name, "model/%s", full.text));
-  TS_TRY(
-      ts_ckpt_add_item(&ckpt, name.text, TS_F32, table.rows, table.dim, &item));
-  TS_TRY(ts_ckpt_add_piece(item, false, true, p->first, p->n, p->vectors));
+  TS_TRY(ask(&ckpt, p, &table, name.text, table.dim, p->vectors));
+  TS_TRY(ask_mean(&ckpt, p, &table, full.text));
 done:
   err = ts_agree(x->t->control, err);
   if (err == TS_OK) err = ts_ckpt_load_items(&ckpt, path, x->t->control);
+  if (err == TS_OK && p->mean) take_means(x, &table, p, x->pass);
   ts_str_reset(&full);
   ts_str_reset(&name);
   ts_ckpt_reset(&ckpt);
   return err;
+}
+
+static ts_err take_room(ts_part *p, int64_t n, int64_t dim) {
+  TS_DO(ts_mem_many(p->mean, n * dim, CHECKPOINT));
+  return ts_mem_many(p->pass, n, CHECKPOINT);
 }
 
 static ts_err write_feature(ts_embeddings *x, int32_t i, const char *path) {
@@ -193,6 +243,8 @@ static ts_err write_feature(ts_embeddings *x, int32_t i, const char *path) {
                                            TS_TAG_CHECKPOINT)));
   TS_TRY(ts_agree(t->control, ts_mem_array(&p.vectors, each * e->table->dim,
                                            sizeof(float), TS_TAG_CHECKPOINT)));
+  if (e->table->ema)
+    TS_TRY(ts_agree(t->control, take_room(&p, each, e->table->dim)));
   for (int32_t k = 0; k < 2 * x->n; k++) x->data[k] = NULL;
   x->data[2 * i] = p.names;
   x->data[2 * i + 1] = p.vectors;
@@ -206,7 +258,7 @@ static ts_err write_feature(ts_embeddings *x, int32_t i, const char *path) {
     ts_watch_beat();
   }
 done:
-  ts_mem_free_all(p.names, p.vectors);
+  ts_mem_free_all(p.names, p.vectors, p.mean, p.pass);
   return err;
 }
 
@@ -218,6 +270,7 @@ static ts_err write_all(ts_embeddings *x, const char *out, const char *path) {
   ts_ckpt values = {0};
   TS_TRY(ts_agree(comm, ts_ckpt_peek(&values, path)));
   TS_TRY(ts_agree(comm, find_rows(x, &values)));
+  x->pass = values.step;
   TS_TRY(ts_sheet_create(&x->rows, out, 0, x->columns, 2 * x->n, comm));
   for (int32_t i = 0; err == TS_OK && i < x->n; i++)
     err = write_feature(x, i, path);

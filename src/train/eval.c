@@ -135,6 +135,7 @@ ts_err ts_evaluate(ts_trainer *t, ts_source *source, ts_metrics_result *result,
   ts_trace_evaluating(true);
   TS_TRY(ts_settle(t, ts_trainer_rest(t)));
   TS_TRY(ts_settle(t, ts_parallel_swap_averages(t->dense, t->compute)));
+  if (t->training) ts_ebc_look_at_averages(t->ebc, t->step);
   averages = true;
   TS_TRY(ts_settle(t, pass_create(&p, source)));
   err = eval_pass(&p);
@@ -149,6 +150,7 @@ ts_err ts_evaluate(ts_trainer *t, ts_source *source, ts_metrics_result *result,
   }
 done:
   if (averages) {
+    ts_ebc_look_at_averages(t->ebc, 0);
     const ts_err back = ts_parallel_swap_averages(t->dense, t->compute);
     if (err == TS_OK) err = ts_settle(t, back);
   }

@@ -75,6 +75,12 @@ done:
   return err;
 }
 
+static int n_averaged(const ts_config *c) {
+  int n = 0;
+  for (int32_t i = 0; i < c->n_tables; i++) n += c->tables[i].ema;
+  return n;
+}
+
 void ts_report_plan(ts_trainer *t) {
   int32_t n[TS_SHARD_COUNT] = {0};
   char bytes[32], params[32], kinds[256] = "";
@@ -122,9 +128,9 @@ void ts_report_plan(ts_trainer *t) {
   ts_info("dense parameters: %s",
           ts_str_count(params, ts_params_count(&t->params)));
   if (t->config->optimizer.ema > 0)
-    ts_info("evaluations take the dense weights' running mean: optimizer.ema = "
-            "%g",
-            t->config->optimizer.ema);
+    ts_info("evaluations take running means of the dense weights and of %d "
+            "tables (ema): optimizer.ema = %g",
+            n_averaged(t->config), t->config->optimizer.ema);
 }
 
 void ts_report_progress(const ts_progress_line *l, const ts_metrics_result *r) {

@@ -18,8 +18,9 @@
 
 /* ---- tables -------------------------------------------------------------- */
 
-/* Items of table I are at items[first[i]] (weights) and after it (states);
- * every rank lists all tables, also those of which it holds nothing. */
+/* Items of table I are at items[first[i]] (weights) and after it (states from
+ * first_state on); every rank lists all tables, also those of which it holds
+ * nothing. */
 typedef struct ts_describe {
   ts_trainer *t;
   ts_ckpt *ckpt;
@@ -27,10 +28,17 @@ typedef struct ts_describe {
   bool with_state;
 } ts_describe;
 
+/* Without state: those of a mean, where it takes the rows' place. */
+static int first_state(const ts_describe *d, const ts_row_optim *optim) {
+  if (d->with_state) return 0;
+  return optim->averages && !d->t->training ? optim->n_states - 2
+                                            : optim->n_states;
+}
+
 static ts_err add_table(ts_describe *d, int32_t i) {
   ts_err err = TS_OK;
   const ts_table_config *c = &d->t->config->tables[i];
-  const ts_row_optim *optim = ts_row_optim_find(c->optimizer.kind);
+  const ts_row_optim optim = ts_row_optim_of(c);
   const bool dense = ts_param_is_table(c);
   ts_optim_config own;
   ts_str full = {0}, name = {0};
@@ -38,18 +46,20 @@ static ts_err add_table(ts_describe *d, int32_t i) {
   d->first[i] = d->ckpt->n_items;
   TS_TRY(ts_param_table_name(&full, c));
   if (dense) TS_TRY(ts_param_optim_named(&own, d->t->config, full.text));
-  const int n_states = dense ? ts_dense_optim_n_states(&own) : optim->n_states;
+  const int n_states = dense ? ts_dense_optim_n_states(&own) : optim.n_states;
+  const int first = dense && !d->with_state ? n_states : first_state(d, &optim);
   TS_TRY(ts_str_append(&name, "model/%s", full.text));
   TS_TRY(
       ts_ckpt_add_item(d->ckpt, name.text, c->dtype, c->rows, c->dim, &item));
-  for (int k = 0; d->with_state && k < n_states; k++) {
+  for (int k = first; k < n_states; k++) {
     ts_str_reset(&name);
     TS_TRY(ts_str_append(&name, "optim/%s/%s", full.text,
                          dense ? ts_dense_optim_state_name(&own, k)
-                               : optim->state[k].name));
+                               : optim.state[k].name));
     TS_TRY(ts_ckpt_add_item(d->ckpt, name.text, TS_F32, c->rows,
-                            !dense && optim->state[k].per_row ? 0 : c->dim,
+                            !dense && optim.state[k].per_row ? 0 : c->dim,
                             &item));
+    item->optional = !dense && optim.averages && k >= optim.n_states - 2;
   }
 done:
   ts_str_reset(&full);
@@ -69,11 +79,10 @@ static void written_rows(const ts_describe *d, int32_t table, const ts_shard *s,
   *n = s->n_rows * (r + 1) / w - *row0;
 }
 
-/* All ranks' shards of a state (-1: the weights) of table I, where they hold
- * columns of its rows. */
-static ts_err add_columns(ts_describe *d, int32_t i, int state) {
+/* All ranks' shards of an item of table I, where they hold columns of its rows.
+ */
+static ts_err add_columns(ts_describe *d, int32_t i, ts_ckpt_item *item) {
   const ts_table_plan *p = &d->t->plan->tables[i];
-  ts_ckpt_item *item = &d->ckpt->items[d->first[i] + 1 + state];
   if (!item->cols || p->shards[0].n_cols == item->cols) return TS_OK;
   for (int32_t k = 0; k < p->n_shards; k++) {
     const ts_shard *s = &p->shards[k];
@@ -93,17 +102,18 @@ static void own_columns(ts_ckpt_item *item, const ts_shard *s, void *rows) {
 }
 
 static ts_err add_shard(void *arg, int32_t table, const ts_shard *s,
-                        ts_tbe *tbe, int32_t k) {
+                        ts_tbe *tbe, int32_t number) {
   ts_describe *d = arg;
   const ts_row_optim *optim = ts_tbe_optim(tbe);
-  const int n_states = d->with_state ? optim->n_states : 0;
+  const int first = first_state(d, optim);
   int64_t row0, n_rows;
   written_rows(d, table, s, &row0, &n_rows);
-  for (int state = -1; state < n_states; state++) {
-    ts_ckpt_item *item = &d->ckpt->items[d->first[table] + 1 + state];
+  for (int k = first - 1; k < optim->n_states; k++) {
+    const int state = k < first ? -1 : k;
+    ts_ckpt_item *item = &d->ckpt->items[d->first[table] + 1 + k - first];
     int32_t cols;
     ts_dtype dtype;
-    char *rows = ts_tbe_rows(tbe, k, state, &cols, &dtype);
+    char *rows = ts_tbe_rows(tbe, number, state, &cols, &dtype);
     const int64_t row_bytes = (int64_t)ts_dtype_bytes(dtype) * cols;
     if (item->n_columns) {
       own_columns(item, s, rows);
@@ -127,8 +137,8 @@ static ts_err describe_tables(ts_trainer *t, ts_ckpt *ckpt, bool with_state) {
   for (int32_t i = 0; i < t->config->n_tables; i++) {
     const int32_t before = ckpt->n_items;
     TS_TRY(add_table(&d, i));
-    for (int state = -1; state < ckpt->n_items - before - 1; state++)
-      TS_TRY(add_columns(&d, i, state));
+    for (int32_t k = before; k < ckpt->n_items; k++)
+      TS_TRY(add_columns(&d, i, &ckpt->items[k]));
   }
   TS_TRY(ts_ebc_each_shard(t->ebc, add_shard, &d));
 done:
@@ -339,6 +349,10 @@ ts_err ts_trainer_load(ts_trainer *t, const char *path, ts_run_state *state,
     TS_TRY(ts_ckpt_load_newest(&ckpt, taken, t->config->checkpoint.dir,
                                ts_mirror_of(t->config), t->control));
   }
+  if (taken->text && !t->training)
+    TS_TRY(ts_settle(
+        t, ts_ebc_take_averages(t->ebc, get_i64(&ckpt, "optim/step", ckpt.step),
+                                t->compute)));
   TS_TRY(ts_settle(t, ts_ebc_reload(t->ebc)));
   if (!taken->text) goto done;
   TS_TRY(ts_settle(t, ts_state_look_averages(t, &ckpt, taken->text)));

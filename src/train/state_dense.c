@@ -41,23 +41,24 @@ ts_err ts_state_look_averages(ts_trainer *t, const ts_ckpt *ckpt,
   int32_t n = 0, n_absent = 0;
   for (int32_t i = 0; i < ckpt->n_items; i++) {
     const ts_ckpt_item *item = &ckpt->items[i];
-    if (!item->optional) continue;
+    const bool row = !strncmp(item->name, "optim/", 6);
+    if (!item->optional || (row && !item->cols)) continue;
     n++;
     if (!item->absent) continue;
     n_absent++;
-    if (t->training)
+    if (t->training && !row) /* a row's begins at its next update */
       TS_DO(ts_parallel_start_averages(
           t->dense, ts_params_find(&t->params, item->name + strlen("ema/")),
           t->compute));
   }
   if (n_absent)
-    ts_note("%s lacks averages of %d of %d dense parameters (optimizer.ema): "
+    ts_note("%s lacks averages of %d of %d parameters (optimizer.ema): "
             "%s",
             path, n_absent, n,
             t->training ? "they begin as its weights"
                         : "their weights are taken");
   else if (n && !t->training)
-    ts_info("dense weights: their averages (optimizer.ema = %g)",
+    ts_info("weights: their averages (optimizer.ema = %g)",
             t->config->optimizer.ema);
   return TS_OK;
 }

@@ -123,7 +123,7 @@ TS_TEST(overrides) {
       "--set data.csv.separator=;;: data.csv.separator is one character or");
   refused(good, "optimizer.overrides=({lr=1;})",
           "--set optimizer.overrides=({lr=1;}): optimizer.overrides: match is");
-  refused(good, "tables.t2.ema=true", "averages of tables (ema) are not in");
+  refused(good, "tables.t2.ema=true", "ema = true needs optimizer.ema");
   refused(good, "data.dedup=[\"C1\", \"x\"]", "no table has a feature \"x\"");
   refused(good, "model.tasks=({name=\"a\";}, {name=\"a\";})",
           "there are two tasks named a");

@@ -4,6 +4,8 @@
  * seconds: 600 */
 #include "tests/kernels/update.h"
 
+enum { ARRAYS = 1 + TS_ROW_STATES_MAX };
+
 /* ---- updates ------------------------------------------------------------- */
 
 static void check_update(const spec *s) {
@@ -32,8 +34,8 @@ static int placed(const update_case *c, void **rows, void **lines,
  * as the oracle has them; in the first arrays they stay. */
 static void look_lines(const void *arg) {
   const update_case *c = arg;
-  void *rows[3], *lines[3];
-  int64_t bytes[3];
+  void *rows[ARRAYS], *lines[ARRAYS];
+  int64_t bytes[ARRAYS];
   const int n = placed(c, rows, lines, bytes);
   for (int i = 0; i < n; i++) {
     const size_t half = (size_t)(PLACES / 2 * bytes[i]);
@@ -46,8 +48,8 @@ static void look_lines(const void *arg) {
 
 static void check_lines(const spec *s) {
   update_case c;
-  void *rows[3], *lines[3];
-  int64_t bytes[3];
+  void *rows[ARRAYS], *lines[ARRAYS];
+  int64_t bytes[ARRAYS];
   update_make(&c, s);
   const int n = placed(&c, rows, lines, bytes);
   for (int i = 0, k = 0; i < n; i++) {
@@ -69,7 +71,7 @@ static const int32_t dims[] = {1, 4, 20, 64, 100, 128, 260};
 static const int short_runs[] = {1, 2, 31, 1, 1, 33, 3, 1};
 static const int long_runs[] = {1, 255, 2, 257, 1, 31, 5000, 256, 33, 513, 1};
 
-KT_CONTRACT("row_update row_stage fetch put")
+KT_CONTRACT("row_update row_stage average_rows fetch put")
 
 /* Every formula on every width of rows. */
 TS_TEST(formulas) {
@@ -105,6 +107,27 @@ TS_TEST(norms) {
                         .caps = true};
         check_update(&s);
         if (d % 3 == 0) check_lines(&s);
+      }
+}
+
+/* Rows with running means: of every optimizer, held or wide, in two places. */
+TS_TEST(means) {
+  for (int k = 0; k < UPDATE_KINDS; k++)
+    for (ts_dtype t = TS_F32; t <= TS_F16; t++)
+      for (int d = 0; d < TEST_COUNT(dims); d++) {
+        const bool longer = (d + k) % 2;
+        const spec s = {.kind = update_kinds[k],
+                        .dtype = t,
+                        .dim = dims[d],
+                        .lengths = longer ? long_runs : short_runs,
+                        .n_runs = longer ? TEST_COUNT(long_runs)
+                                         : TEST_COUNT(short_runs),
+                        .placed = d % 3,
+                        .keep = d % 5 == 4,
+                        .caps = d % 2,
+                        .means = true};
+        check_update(&s);
+        if (d % 3 == 1) check_lines(&s);
       }
 }
 
@@ -235,6 +258,78 @@ TS_TEST(stages) {
                              .n_runs = TEST_COUNT(short_runs),
                              .placed = d % 2,
                              .keep = true});
+}
+
+TS_TEST(stages_of_means) {
+  for (int k = 0; k < UPDATE_KINDS; k++)
+    for (int d = 0; d < TEST_COUNT(dims); d++)
+      check_stages(&(spec){.kind = update_kinds[k],
+                           .dtype = (ts_dtype)((d + k) % 3),
+                           .dim = dims[d],
+                           .lengths = short_runs,
+                           .n_runs = TEST_COUNT(short_runs),
+                           .placed = d % 2,
+                           .keep = true,
+                           .means = true});
+}
+
+/* ---- means --------------------------------------------------------------- */
+
+static ts_err run_means(const ts_kernels *k, const void *arg) {
+  const ts_average_rows_args *c = arg;
+  ts_average_rows_args a = *c;
+  if (!kt_apart()) a.lines = NULL, a.ema_lines = NULL;
+  kt_at_all(&a, sizeof a);
+  return k->average_rows(&a);
+}
+
+/* Rows of U by KEYS, by PLACE, in two places, or all in order where they lie.
+ */
+static void check_means(const update_case *u, bool keys, bool place,
+                        bool lines) {
+  enum { N = 200 };
+  const ts_row_update_args *x = &u->a;
+  const int64_t n = keys ? N : ROWS, dim = x->dim, half = PLACES / 2 * dim;
+  const size_t size = ts_dtype_bytes(x->dtype);
+  ts_average_rows_args a = {.weight = x->weight,
+                            .ema = x->state[u->own.n_states - 2],
+                            .ema_pass = x->state[u->own.n_states - 1],
+                            .n = n,
+                            .dtype = x->dtype,
+                            .dim = x->dim,
+                            .decay = 0.95,
+                            .pass = 1004};
+  uint32_t *k = kt_array(n, 4, 0), *p = kt_array(n, 4, 0);
+  for (int64_t i = 0; i < n; i++) k[i] = (uint32_t)(i * 31 % ROWS);
+  for (int64_t i = 0; i < n; i++) p[i] = (k[i] * 7 + 50) % PLACES;
+  a.out = keys ? kt_zeros(n * dim, (int)size) : x->weight;
+  a.index = keys ? kt_zeros(n, 4) : NULL;
+  a.keys = keys ? k : NULL;
+  a.place = place ? p : NULL;
+  if (lines) {
+    a.first_line = PLACES / 2;
+    a.lines = kt_copy((char *)x->weight + half * (int64_t)size,
+                      half * (int64_t)size, 1);
+    a.ema_lines = kt_copy((float *)a.ema + half, half, 4);
+  }
+  kt_check(run_means, &a);
+  for (int64_t i = 0; keys && i < n; i++)
+    ck_assert_int_eq(((uint32_t *)kt_ref(a.index))[i], i);
+}
+
+TS_TEST(means_of_rows) {
+  for (ts_dtype t = TS_F32; t <= TS_F16; t++)
+    for (int d = 0; d < TEST_COUNT(dims); d++)
+      for (int way = 0; way < 4; way++) {
+        update_case u;
+        update_make(&u, &(spec){.kind = update_kinds[d],
+                                .dtype = t,
+                                .dim = dims[d],
+                                .lengths = short_runs,
+                                .n_runs = TEST_COUNT(short_runs),
+                                .means = true});
+        check_means(&u, way > 0, way > 1, way > 2);
+      }
 }
 
 /* Tables [0, MANY), some of them without rows. */

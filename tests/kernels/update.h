@@ -21,11 +21,13 @@ typedef struct spec {
   bool weighted, mean, placed, keep;
   bool exact; /* of numbers whose sums in float lose nothing */
   bool caps;  /* tables have max_norm, but for one */
+  bool means; /* rows have running means */
   int shift;  /* floats that gradients are moved by: off multiples of 16 */
 } spec;
 
 typedef struct update_case {
   ts_row_update_args a;
+  ts_row_optim own; /* a.optim */
   ts_row_hyper hyper[TABLES];
   int32_t row_dim[TABLES], id[TABLES], first_col[TABLES];
   int64_t first_row[TABLES];
@@ -37,4 +39,6 @@ typedef struct update_case {
 void update_make(update_case *, const spec *);
 /* Its arguments in this run's memory. */
 ts_row_update_args update_args(const update_case *);
+/* An optimizer with the states of MEANS. */
+ts_row_optim update_optim(const char *kind, bool means);
 ts_err update_run(const ts_kernels *, const void *update_case);

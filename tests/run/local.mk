@@ -53,6 +53,7 @@ dist_check_SCRIPTS += tests/run/async.sh \
   tests/run/train_again.sh \
   tests/run/train_bf16.sh \
   tests/run/train_averages.sh \
+  tests/run/train_averages_rows.sh \
   tests/run/train_dense_rows.sh \
   tests/run/train_errors.sh \
   tests/run/train_graph.sh tests/run/train_layers.sh \

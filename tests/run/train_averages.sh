@@ -77,7 +77,7 @@ def look(name, x):
     assert abs(x[()] - (0.75 * v + 0.25 * w)).max() < 1e-6, name
 b["ema"].visititems(look)
 PY
-check "note" grep -q 'lacks averages of 10 of 10 dense parameters.*they begin as' "$work/old/log"
+check "note" grep -q 'lacks averages of 10 of 10 parameters.*they begin as' "$work/old/log"
 check "eval of one without" test "$(look blind $ema)" = "$(look blind)"
 look blind $ema > /dev/null
 check "eval of one without: note" grep -q 'lacks averages .*their weights are taken' "$work/said"
