@@ -15,7 +15,7 @@ KEY(TABLE, "name", name, STRING, NULL, "", 1, 0, NULL,
     FLAG(TABLE, wide, "false",
          "its features are in a table NAME_wide, too: the same, but for dim = "
          "1 and group = \"wide\""),
-    WORD(TABLE, pooling, CHOICE, "sum", "sum|mean|-none", "of a bag's rows"),
+    WORD(TABLE, pooling, CHOICE, "sum", "sum|mean|none", "of a bag's rows"),
     FLAG(TABLE, weighted, "false", "ids carry weights"),
     WORD(TABLE, dtype, CHOICE, "f32", "f32|bf16|f16",
          "of rows; 16-bit rows are rounded stochastically"),

@@ -78,7 +78,9 @@ static __global__ void __launch_bounds__(TS_ELEMENTS_THREADS)
   const uint64_t key = (uint64_t)t.key[1] << 32 | t.key[0];
   ts_elements(t.rows, (int32_t)ts_ceil_div(t.n, 4), [&](int64_t r, int32_t q) {
     uint32_t word[4];
-    ts_philox_words(word, (uint64_t)(t.first + r), (uint32_t)q, 0, key);
+    const int64_t row = t.first + (t.sample ? (int64_t)t.sample[r] : r);
+    const uint32_t place = t.sample ? (uint32_t)t.position[r] : 0;
+    ts_philox_words(word, (uint64_t)row, (uint32_t)q, place, key);
 #pragma unroll
     for (int k = 0; k < 4; k++) {
       const int32_t c = 4 * q + k;

@@ -92,7 +92,9 @@
   X(experts)                                                                   \
   X(task_product)                                                              \
   X(gate)                                                                      \
-  X(two_stream)
+  X(two_stream)                                                                \
+  X(pool)                                                                      \
+  X(position)
 
 /* ts_pipeline_name in a file of src/train/. */
 #define TS_PIPELINES(X)                                                        \

@@ -158,16 +158,17 @@ static inline words all(uint64_t x) {
   return (words){0} + x;
 }
 
-/* Word 4 l + k: of the call for columns 4 (q + l) .. of a row. */
-static void philox_row(uint32_t word[4 * PHILOX], uint64_t row, uint32_t q,
-                       const uint32_t key[2]) {
+/* Word 4 l + k: of the call for columns 4 (q + l) .. of a row, or of the token
+ * at PLACE of it. */
+static void philox_row(uint32_t word[4 * PHILOX], uint64_t row, uint32_t place,
+                       uint32_t q, const uint32_t key[2]) {
   enum { GROUPS = PHILOX / N_TOGETHER };
   const words m = all(0xD2511F53u), n = all(0xCD9E8D57u), low = all(UINT32_MAX);
   words a[GROUPS], b[GROUPS], c[GROUPS], d[GROUPS], first[GROUPS], last[GROUPS];
   uint32_t k0 = key[0], k1 = key[1];
   for (uint32_t g = 0; g < GROUPS; g++) {
     a[g] = all(row), b[g] = all(row >> 32);
-    c[g] = in_order + q + g * N_TOGETHER, d[g] = all(0);
+    c[g] = in_order + q + g * N_TOGETHER, d[g] = all(place);
   }
   for (int round = 0; round < 10; round++, k0 += 0x9E3779B9u, k1 += 0xBB67AE85u)
     for (int g = 0; g < GROUPS; g++) {
@@ -197,7 +198,9 @@ static ts_err dropout(const ts_dropout_args *t) {
       const float *x = t->x + r * t->x_stride + at;
       float *y = t->y + r * t->y_stride + at;
       const int32_t n = t->n - at < 4 * PHILOX ? t->n - at : 4 * PHILOX;
-      philox_row(word, (uint64_t)(t->first + r), (uint32_t)at / 4, t->key);
+      philox_row(word, (uint64_t)(t->first + (t->sample ? t->sample[r] : r)),
+                 t->sample ? (uint32_t)t->position[r] : 0, (uint32_t)at / 4,
+                 t->key);
       TS_EACH(c, n) {
         const float v = keep * x[c];
         y[c] = (float)(int32_t)(word[c] >> 8) * 0x1p-24f < p ? 0 : v;

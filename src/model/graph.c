@@ -80,10 +80,20 @@ static ts_layer_run run_of(const ts_graph *g, int32_t batch,
                         .lane = lane};
 }
 
+/* As layer L has it. */
+static ts_layer_run run_for(const ts_layer *l, const ts_layer_run *run) {
+  ts_layer_run own = *run;
+  if (ts_layer_is_by_token(l)) own.batch = (int32_t)ts_tokens_at(l->tokens)->n;
+  return own;
+}
+
 static ts_err forward(ts_graph *g, int32_t from, int32_t to,
                       const ts_layer_run *run) {
-  for (int32_t i = from; i < to; i++)
-    TS_DO(g->layers[i]->ops->forward(g->layers[i], run));
+  for (int32_t i = from; i < to; i++) {
+    ts_layer *l = g->layers[i];
+    const ts_layer_run own = run_for(l, run);
+    TS_DO(l->ops->forward(l, &own));
+  }
   return TS_OK;
 }
 
@@ -91,8 +101,10 @@ static ts_err forward(ts_graph *g, int32_t from, int32_t to,
 static ts_err add_up(const ts_layer *l, const ts_layer_run *run) {
   for (int32_t k = 0; k < ts_layer_n_in(l); k++) {
     const ts_value *v = l->in[k].value;
+    ts_layer_run own = *run;
     if (!l->in[k].dx || l->in[k].dx == v->dx) continue;
-    TS_DO(ts_run_copy(l, run, v->dx, v->stride, l->in[k].dx, v->stride,
+    if (v->tokens) own.batch = (int32_t)ts_tokens_at(v->tokens)->n;
+    TS_DO(ts_run_copy(l, &own, v->dx, v->stride, l->in[k].dx, v->stride,
                       ts_shape_width(v->shape), true));
   }
   return TS_OK;
@@ -101,8 +113,10 @@ static ts_err add_up(const ts_layer *l, const ts_layer_run *run) {
 static ts_err backward(ts_graph *g, int32_t from, int32_t to,
                        const ts_layer_run *run) {
   for (int32_t i = to - 1; i >= from; i--) {
-    TS_DO(g->layers[i]->ops->backward(g->layers[i], run));
-    TS_DO(add_up(g->layers[i], run));
+    ts_layer *l = g->layers[i];
+    const ts_layer_run own = run_for(l, run);
+    TS_DO(l->ops->backward(l, &own));
+    TS_DO(add_up(l, run));
   }
   return TS_OK;
 }
@@ -121,6 +135,7 @@ ts_err ts_model_over_forward(ts_model *m, float **logits,
   ts_graph *g = (ts_graph *)m;
   const ts_layer_run run = run_of(g, batch, hooks, lane);
   g->views = *emb;
+  TS_DO(ts_graph_find_tokens(g, batch, lane));
   TS_DO(forward(g, g->n_below, g->n, &run));
   *logits = g->logits->x;
   return TS_OK;

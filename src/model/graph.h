@@ -1,6 +1,7 @@
 /* graph.h - a model made of the deck's layers (doc/models.md).
  *
  *   graph_names.c   what `in` and the outputs stand for
+ *   graph_tokens.c  which values have a row for each token, and of what
  *   graph_plan.c    layers in running order, shapes, checks; creates nothing
  *   graph_outputs.c the logits, what nobody reads, the order
  *   graph_half.c    which values are bf16
@@ -30,6 +31,8 @@ typedef struct ts_graph {
   int32_t *n_reads;   /* (n_features) names in `in` that mean it */
   ts_value **emb;     /* (n_emb) sets of embeddings that are read */
   int32_t n_emb;
+  ts_tokens **tokens; /* (n_tokens) of each feature that is read so */
+  int32_t n_tokens;
   const char **skipped; /* (n_skipped) layers whose inputs are all left out */
   int32_t n_skipped;
   ts_layer_config **added; /* (n_added) of the layers that the graph adds */
@@ -58,6 +61,19 @@ ts_err ts_graph_place(ts_graph *);
  * none; *SKIP: "dense?" without dense features. */
 ts_err ts_graph_find(ts_graph *, const ts_layer *l, const char *name,
                      ts_value **, bool *skip);
+/* V is one of feature F, whose table has pooling "none".  DECK error for L,
+ * which reads it, where nothing says how many tokens a batch has at most. */
+ts_err ts_graph_of_tokens(ts_graph *, const ts_layer *l, ts_value *v,
+                          int32_t f);
+/* Whether L can read VALUES (n) as far as tokens go; it is of theirs then. */
+ts_err ts_graph_take_tokens(ts_layer *l, ts_value *const *values, int32_t n);
+/* Rows of V and of what L works on, at most. */
+int64_t ts_graph_rows(const ts_graph *, const ts_value *v);
+ts_err ts_graph_place_tokens(ts_graph *);
+/* Where the tokens of the batch that the views have lie.  Enqueues. */
+ts_err ts_graph_find_tokens(ts_graph *, int32_t batch, ts_lane *);
+void ts_graph_free_tokens(ts_graph *);
+
 /* Counts n_reads. */
 ts_err ts_graph_count_reads(ts_graph *);
 /* One layer of CONFIG, behind the others: inputs, shape. */

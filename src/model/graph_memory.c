@@ -55,7 +55,7 @@ static void find_readers(ts_graph *g) {
 static ts_err lives_of_output(ts_graph *g, ts_lives *all, int32_t i,
                               ts_value *v) {
   const ts_layer *l = g->layers[i];
-  const int64_t n = (int64_t)g->spec.batch_max * v->stride;
+  const int64_t n = ts_graph_rows(g, v) * v->stride;
   const int64_t floats = v->half ? (n + 1) / 2 : n;
   const bool padded = v->stride > ts_shape_width(v->shape);
   int32_t last = v->last;
@@ -84,8 +84,8 @@ static ts_err lives_of_inputs(ts_graph *g, ts_lives *all, int32_t i) {
     if (!g->spec.training || v->is_input || v->emb) continue;
     if (v->last == i && !again) continue;
     if ((in->add = l->ops->adds_dx && v->last != i && !again)) continue;
-    TS_DO(add(all, &in->dx, (int64_t)g->spec.batch_max * v->stride,
-              2 * g->n - i, 2 * g->n - i));
+    TS_DO(add(all, &in->dx, ts_graph_rows(g, v) * v->stride, 2 * g->n - i,
+              2 * g->n - i));
   }
   return TS_OK;
 }
@@ -153,6 +153,7 @@ ts_err ts_graph_place(ts_graph *g) {
   TS_TRY(ts_arrays_take(&g->arrays, g->device, &g->slab, g->slab_floats, 4,
                         TS_TAG_ACTIVATIONS));
   point(g, &all);
+  TS_TRY(ts_graph_place_tokens(g));
 done:
   ts_mem_free(all.item);
   return err;

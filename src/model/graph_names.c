@@ -37,7 +37,9 @@ static ts_err list_features(ts_emb_set *set, const ts_config *c,
   TS_DO(ts_mem_many(set->feature, ts_feature_count(c), DENSE));
   for (int32_t t = 0, f = 0; t < c->n_tables; t++)
     for (int32_t i = 0; i < c->tables[t].features.n; i++, f++)
-      if (group ? in_group(&c->tables[t], group) : is_feature(c, t, i, name))
+      if (group ? in_group(&c->tables[t], group) &&
+                      c->tables[t].pooling != TS_POOL_NONE
+                : is_feature(c, t, i, name))
         set->feature[set->n++] = f;
   return TS_OK;
 }
@@ -62,8 +64,8 @@ static ts_shape shape_of(const ts_config *c, const ts_emb_set *set) {
 }
 
 /* The value of SET, which it takes: the one that is there, or a new one. */
-static ts_err emb_value(ts_graph *g, ts_emb_set *set, const char *name,
-                        ts_value **out) {
+static ts_err emb_value(ts_graph *g, const ts_layer *l, ts_emb_set *set,
+                        const char *name, ts_value **out) {
   ts_err err = TS_OK;
   ts_value *v = NULL;
   for (int32_t k = 0; k < g->n_emb; k++)
@@ -82,6 +84,9 @@ static ts_err emb_value(ts_graph *g, ts_emb_set *set, const char *name,
   v->emb = set;
   set = NULL;
   TS_TRY(ts_mem_strdup(&v->name, name));
+  if (ts_feature_table(g->spec.config, v->emb->feature[0], NULL)->pooling ==
+      TS_POOL_NONE)
+    TS_TRY(ts_graph_of_tokens(g, l, v, v->emb->feature[0]));
   *out = v;
 done:
   if (set) ts_mem_free_all(set->feature, set);
@@ -206,7 +211,7 @@ ts_err ts_graph_find(ts_graph *g, const ts_layer *l, const char *name,
     return find_dense(g, l, name, out, skip);
   TS_DO(ts_mem_alloc(&set, sizeof *set, TS_TAG_DENSE));
   ts_err err = list_features(set, c, group, name);
-  if (err == TS_OK && set->n) return emb_value(g, set, name, out);
+  if (err == TS_OK && set->n) return emb_value(g, l, set, name, out);
   ts_mem_free_all(set->feature, set);
   if (err != TS_OK) return err;
   if (group)

@@ -145,13 +145,17 @@ typedef struct ts_batch_norm_args {
 } ts_batch_norm_args;
 
 /* y = x / (1 - p) or 0 with probability P: of row r the words of Philox with
- * counter (first + r: low, high; c / 4; 0) and key KEY, word c % 4 for column
- * c; dropped where ts_rng_unit(word) < p.  The gradient is the same of dy. */
+ * counter (first + r: low, high; c / 4; 0), r the sample, and key KEY, word c %
+ * 4 for column c; dropped where ts_rng_unit(word) < p.  The gradient is the
+ * same of dy. */
 typedef struct ts_dropout_args {
   float *y; /* may be x itself */
   const float *x;
   int64_t rows, x_stride, y_stride;
-  int64_t first;   /* of the step's samples of all ranks */
+  int64_t first; /* of the step's samples of all ranks */
+  /* (rows) Of tokens: the row's sample and place in it, which stands for the
+   * counter's last word; NULL: a row is a sample, at place 0. */
+  const int32_t *sample, *position;
   uint32_t key[2]; /* of seed, layer and step */
   int32_t n;
   float p;
@@ -167,6 +171,57 @@ typedef struct ts_max_args {
   int32_t n_i, n_j;                 /* x's rows i follow each other */
 } ts_max_args;
 
+/* Where the tokens of N_SAMPLES samples begin, which have lengths[s] tokens
+ * each, or begin at bags[s], or have one each where both are NULL:
+ *   offsets[s] (n_samples + 1), sample[t] and position[t] of token t, the place
+ *   in its sample from 0. */
+typedef struct ts_tokens_args {
+  const int32_t *lengths;
+  const int64_t *bags;
+  int64_t *offsets;
+  int32_t *sample, *position; /* (n_tokens) */
+  int64_t n_samples, n_tokens;
+} ts_tokens_args;
+
+/* Tokens of each sample s, T = [offsets[s], offsets[s + 1]), as one vector:
+ *   sum, mean   of T, in their order; zeros of none
+ *   max         the largest of each column; of none zeros
+ *   last        the last one; of none zeros
+ * Backward: dx of all tokens =, for max to the first largest. */
+typedef enum {
+  TS_POOL_TOKENS_SUM,
+  TS_POOL_TOKENS_MEAN,
+  TS_POOL_TOKENS_MAX,
+  TS_POOL_TOKENS_LAST
+} ts_pool_kind;
+typedef struct ts_pool_args {
+  const float *x; /* (n_tokens, x_stride) */
+  float *y;       /* forward: (n_samples, y_stride) */
+  const float *dy;
+  float *dx;
+  const int64_t *offsets;
+  int64_t n_samples, x_stride, y_stride; /* dx as x, dy as y */
+  int32_t n;
+  ts_pool_kind kind;
+} ts_pool_args;
+
+/* y[t] = scale x[t] + table[p], p the place of token t in its sample from the
+ * oldest, or from the newest one (FROM_NEWEST), both from 0; places from
+ * N_PLACES on have the last one's.  Backward: dx = scale dy where not NULL,
+ * dtable (n_places, n) = the sums of dy, sample after sample. */
+typedef struct ts_places_args {
+  const float *x, *table;
+  float *y;
+  const float *dy;
+  float *dx, *dtable;
+  const int64_t *offsets;
+  const int32_t *sample, *position;
+  int64_t n_samples, n_tokens, x_stride, y_stride;
+  int32_t n, n_places;
+  float scale;
+  bool from_newest;
+} ts_places_args;
+
 #define TS_MODEL_KERNELS(X)                                                    \
   X(contract, (const ts_contract_args *))                                      \
   X(map, (const ts_map_args *))                                                \
@@ -180,4 +235,9 @@ typedef struct ts_max_args {
   X(batch_norm_backward, (const ts_batch_norm_args *))                         \
   X(dropout, (const ts_dropout_args *))                                        \
   X(max_forward, (const ts_max_args *))                                        \
-  X(max_backward, (const ts_max_args *))
+  X(max_backward, (const ts_max_args *))                                       \
+  X(tokens, (const ts_tokens_args *))                                          \
+  X(pool_forward, (const ts_pool_args *))                                      \
+  X(pool_backward, (const ts_pool_args *))                                     \
+  X(places_forward, (const ts_places_args *))                                  \
+  X(places_backward, (const ts_places_args *))

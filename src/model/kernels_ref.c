@@ -265,9 +265,11 @@ static ts_err dropout(const ts_dropout_args *t) {
 #pragma omp parallel for schedule(static)
   for (int64_t r = 0; r < t->rows; r++)
     for (int32_t c = 0; c < t->n; c++) {
-      const uint64_t row = (uint64_t)(t->first + r);
+      const uint64_t row =
+          (uint64_t)(t->first + (t->sample ? t->sample[r] : r));
       const uint32_t at[4] = {(uint32_t)row, (uint32_t)(row >> 32),
-                              (uint32_t)c / 4, 0};
+                              (uint32_t)c / 4,
+                              t->sample ? (uint32_t)t->position[r] : 0};
       uint32_t word[4];
       ts_philox(word, at, t->key);
       t->y[r * t->y_stride + c] = ts_rng_unit(word[c % 4]) < t->p

@@ -35,7 +35,8 @@ const char *ts_layer_shape_text(char buf[TS_SHAPE_BYTES], ts_shape s) {
   if (s.form == TS_FIELDS)
     snprintf(buf, TS_SHAPE_BYTES, "(B, %d, %d)", s.fields, s.dim);
   else
-    snprintf(buf, TS_SHAPE_BYTES, "(B, %d)", s.dim);
+    snprintf(buf, TS_SHAPE_BYTES, "(%c, %d)", s.form == TS_TOKENS ? 'T' : 'B',
+             s.dim);
   return buf;
 }
 
@@ -70,12 +71,21 @@ ts_err ts_layer_gives(ts_layer *l, const char *suffix, ts_shape shape) {
                          "it would give %s, but a sample has %d numbers "
                          "at most",
                          ts_layer_shape_text(text, shape), TS_WIDTH_MAX);
+  if (ts_layer_is_by_token(l)) {
+    if (shape.fields > 1)
+      return ts_layer_fail(l, "it would give fields of each token, which no "
+                              "kind takes");
+    shape.form = TS_TOKENS;
+  }
   TS_TRY(ts_str_append(&name, "%s%s%s", l->config->name, suffix ? "@" : "",
                        suffix ? suffix : ""));
   TS_TRY(ts_mem_resize(&l->out, (size_t)l->n_out * sizeof *l->out,
                        (size_t)(l->n_out + 1) * sizeof *l->out, TS_TAG_DENSE));
-  l->out[l->n_out] = (ts_value){
-      .shape = shape, .stride = ts_shape_width(shape), .above = l->above};
+  l->out[l->n_out] =
+      (ts_value){.shape = shape,
+                 .tokens = shape.form == TS_TOKENS ? l->tokens : NULL,
+                 .stride = ts_shape_width(shape),
+                 .above = l->above};
   TS_TRY(ts_mem_strdup(&l->out[l->n_out++].name, name.text));
 done:
   ts_str_reset(&name);

@@ -19,7 +19,9 @@
 
 typedef enum {
   TS_VECTOR, /* (B, n): fields is 1 */
-  TS_FIELDS  /* (B, F, d): F vectors of d floats, one after the other */
+  TS_FIELDS, /* (B, F, d): F vectors of d floats, one after the other */
+  TS_TOKENS  /* (T, d): a row for each of a sample's tokens, sample after
+                sample; fields is 1 */
 } ts_form;
 
 typedef struct ts_shape {
@@ -36,7 +38,10 @@ static inline ts_shape ts_vector_of(int32_t n) {
 static inline ts_shape ts_fields_of(int32_t fields, int32_t dim) {
   return (ts_shape){TS_FIELDS, fields, dim};
 }
-/* "(B, 26, 16)". */
+static inline ts_shape ts_tokens_of(int32_t dim) {
+  return (ts_shape){TS_TOKENS, 1, dim};
+}
+/* "(B, 26, 16)", "(T, 50)". */
 enum { TS_SHAPE_BYTES = 48 };
 const char *ts_layer_shape_text(char buf[TS_SHAPE_BYTES], ts_shape);
 
@@ -46,13 +51,32 @@ typedef struct ts_emb_set {
   int32_t n;
 } ts_emb_set;
 
+/* Where the tokens of each sample lie: those of features whose tables have
+ * pooling "none", and whose bags are equally long, as layers have joined them.
+ */
+typedef struct ts_tokens {
+  struct ts_tokens *same; /* stands for it, too; NULL: nobody */
+  int32_t *feature;       /* (n_features) numbers in the deck's order */
+  int32_t n_features;
+  ts_model_spec spec; /* of layers by token: batch_max is the most tokens */
+  /* Of the batch under way, device memory (kernel tokens). */
+  int64_t n, n_samples;
+  int64_t *offsets;           /* (n_samples + 1) */
+  int32_t *sample, *position; /* (n) */
+} ts_tokens;
+static inline ts_tokens *ts_tokens_at(ts_tokens *t) {
+  while (t && t->same) t = t->same;
+  return t;
+}
+
 /* A value. */
 typedef struct ts_value {
   char *name; /* "deep", "mix@ctr", "embeddings" */
   ts_shape shape;
-  int32_t stride; /* floats from row to row, >= width; the rest is zeros */
-  /* (batch_max, stride); of bf16 where half, and so is dx: floats by name
-   * alone */
+  ts_tokens *tokens; /* of (T, d): ts_tokens_at; else NULL */
+  int32_t stride;    /* floats from row to row, >= width; the rest is zeros */
+  /* (batch_max, stride), or so many tokens; of bf16 where half, and so is dx:
+   * floats by name alone */
   float *x;
   float *dx;     /* the same: its gradient, whole when its layer's backward
                     pass begins, which may overwrite it; NULL: not wanted */
@@ -99,7 +123,8 @@ typedef struct ts_layer {
   int32_t n_in[TS_ROLE_COUNT];   /* of each */
   ts_value *out;                 /* (n_out), set by ops->shape */
   int32_t n_out;
-  bool above;  /* embeddings reach it */
+  ts_tokens *tokens; /* that it reads: ts_tokens_at; NULL: none */
+  bool above;        /* embeddings reach it */
   bool stacks; /* concat: a reader wants fields, so vectors of one width are
                   some */
   double n_weights; /* of its parameters, once it is created */
@@ -118,12 +143,14 @@ static inline int32_t ts_layer_n_in(const ts_layer *l) {
   for (int k = 0; k < TS_ROLE_COUNT; k++) n += l->n_in[k];
   return n;
 }
+/* It runs for each token. */
+static inline bool ts_layer_is_by_token(const ts_layer *l);
 /* Input I of ROLE, NULL where there is none. */
 const ts_input *ts_layer_in(const ts_layer *, ts_role, int32_t i);
 
 /* A pass of one batch. */
 typedef struct ts_layer_run {
-  int32_t batch; /* local samples, may be 0 */
+  int32_t batch; /* local samples, or tokens (TS_BY_ROW), may be 0 */
   bool training; /* else dropout and the like are off */
   /* Of the data's order, which a resumed run and any number of ranks share:
    * the epoch, and the first local sample's place in it. */
@@ -134,8 +161,17 @@ typedef struct ts_layer_run {
   ts_lane *lane;
 } ts_layer_run;
 
+/* What a kind makes of tokens. */
+typedef enum {
+  TS_NO_TOKENS,  /* it takes none */
+  TS_BY_ROW,     /* a row is a row: each token as if it were a sample, so that
+                    its spec and its run have tokens for batches */
+  TS_ITS_TOKENS, /* it takes nothing else, and goes by layer->tokens */
+} ts_token_use;
+
 typedef struct ts_layer_ops {
   const char *kind;
+  ts_token_use tokens;
   /* Keys besides those of all kinds, scope TS_SCOPE_LAYER, offsets into a
    * struct of OPTIONS_BYTES; a key that is not given has its default. */
   const ts_key *keys;
@@ -182,6 +218,10 @@ typedef struct ts_layer_ops {
   const char *page;
   bool may[TS_ROLE_COUNT]; /* roles that it takes and does not need */
 } ts_layer_ops;
+
+static inline bool ts_layer_is_by_token(const ts_layer *l) {
+  return l->tokens && l->ops->tokens == TS_BY_ROW;
+}
 
 enum { TS_WIDTH_MAX = 1 << 24 };
 

@@ -40,6 +40,8 @@ PASSES(act, ts_act_args, "activation")
 PASSES(norm, ts_norm_args, "norm")
 PASSES(batch_norm, ts_batch_norm_args, "batch norm")
 PASSES(max, ts_max_args, "max")
+PASSES(pool, ts_pool_args, "pool")
+PASSES(places, ts_places_args, "positions")
 PASSES(fm, ts_fm_args, "interaction")
 
 /* ---- sums of columns into f32 -------------------------------------------- */
@@ -132,12 +134,16 @@ ts_err ts_run_drop(const ts_layer *l, const ts_layer_run *r, int32_t i,
                    ts_rows to, ts_rows from, int32_t n, double p) {
   const uint64_t of[] = {(uint64_t)l->spec->config->run.seed,
                          (uint64_t)r->epoch, ts_layer_key(l), (uint64_t)i};
+  const ts_tokens *by =
+      ts_layer_is_by_token(l) ? ts_tokens_at(l->tokens) : NULL;
   ts_dropout_args a = {.y = to.p,
                        .x = from.p,
                        .rows = r->batch,
                        .x_stride = from.stride,
                        .y_stride = to.stride,
                        .first = r->first,
+                       .sample = by ? by->sample : NULL,
+                       .position = by ? by->position : NULL,
                        .n = n,
                        .p = (float)p};
   if (r->training && p > 0) {

@@ -14,10 +14,12 @@ tessera_sources += \
   src/model/graph_outputs.c \
   src/model/graph_plan.c \
   src/model/graph_print.c \
+  src/model/graph_tokens.c \
   src/model/kernels.h \
   src/model/kernels_avx2.c \
   src/model/kernels_avx512.c \
   src/model/kernels_ref.c \
+  src/model/kernels_tokens.c \
   src/model/kernels_version.h \
   src/model/layer.c \
   src/model/layer.h \
@@ -44,6 +46,8 @@ tessera_sources += \
   src/model/layers/mlp.c \
   src/model/layers/multiply.c \
   src/model/layers/periodic.c \
+  src/model/layers/pool.c \
+  src/model/layers/position.c \
   src/model/layers/project.c \
   src/model/layers/reduce.c \
   src/model/layers/row_norm.c \

@@ -10,6 +10,7 @@
 
 #include "dense/mlp.h"
 #include "kernel_table.h"
+#include "sparse/kjt.h"
 
 typedef struct ts_model ts_model;
 
@@ -22,6 +23,10 @@ typedef struct ts_emb_views {
   float *const *grad;       /* (n_features), written (=) by over_backward */
   const int64_t *stride;    /* (n_features) floats */
   int32_t n_features;
+  /* (n_features) Of features whose table has pooling "none" this rank's bags:
+   * row b is id b, and arrays lie where kernels see them; NULL: there is no
+   * such table. */
+  const ts_jagged *tokens;
 } ts_emb_views;
 
 typedef struct ts_model_spec {
@@ -58,6 +63,9 @@ struct ts_model {
 ts_err ts_model_create(ts_model **, const ts_model_spec *, ts_device *,
                        ts_lane *);
 void ts_model_destroy(ts_model *); /* Collective likewise; NULL: nothing */
+/* Whether a batch that was read has no more tokens than there is room for, and
+ * equally many where layers join them.  DATA errors. */
+ts_err ts_model_check_tokens(const ts_model *, const ts_kjt *);
 /* dense (batch, width: base/dense_columns.h), device memory, or NULL where
  * there are none.  Enqueues. */
 ts_err ts_model_dense_forward(ts_model *, const float *dense, int32_t batch,

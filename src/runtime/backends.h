@@ -37,6 +37,7 @@ void ts_sparse_kernels_avx512(ts_kernels *);
 void ts_unpack_kernels_host(ts_kernels *);
 void ts_flat_kernels_host(ts_kernels *);
 void ts_join_kernels_host(ts_kernels *);
+void ts_token_kernels_host(ts_kernels *);
 void ts_model_kernels_ref(ts_kernels *);
 void ts_model_kernels_avx2(ts_kernels *);
 void ts_model_kernels_avx512(ts_kernels *);

@@ -13,6 +13,11 @@ ts_err ts_layer_values_open(ts_layer_values *v, ts_trainer *t) {
                    "--layer %s: the model has no such layer; train --check "
                    "prints them",
                    t->keeps);
+  if (v->value->tokens)
+    return ts_fail(TS_ERR_USAGE,
+                   "--layer %s: it gives a row for each token; name a layer "
+                   "that gives one a sample",
+                   t->keeps);
   v->n = ts_shape_width(v->value->shape);
   const int64_t rows = t->batch_max;
   TS_DO(ts_mem_many(v->wide, rows * v->value->stride, MISC));

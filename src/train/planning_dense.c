@@ -70,7 +70,8 @@ typedef struct ts_rehearsal {
   float **grad_view;
   int64_t *stride;
   int32_t n_features, n;
-  int64_t width; /* of all embeddings of a sample */
+  int64_t width;     /* of all embeddings of a sample */
+  ts_jagged *tokens; /* one of each feature and sample */
 } ts_rehearsal;
 
 static void point(ts_rehearsal *r, const ts_config *c) {
@@ -79,6 +80,7 @@ static void point(ts_rehearsal *r, const ts_config *c) {
     r->view[f] = r->emb + at;
     r->grad_view[f] = r->grad_emb + at;
     r->stride[f] = r->width;
+    r->tokens[f].n_ids = r->n;
     at += ts_feature_table(c, f, NULL)->dim;
   }
 }
@@ -99,6 +101,7 @@ static ts_err prepare(ts_rehearsal *r, ts_trainer *t) {
   TS_DO(ts_mem_array(&r->grad_view, r->n_features, sizeof *r->grad_view,
                      TS_TAG_MISC));
   TS_DO(ts_mem_array(&r->stride, r->n_features, 8, TS_TAG_MISC));
+  TS_DO(ts_mem_many(r->tokens, r->n_features, MISC));
   point(r, t->config);
   at = r->grads;
   for (int32_t i = 0; i < r->model->params.n; i++) {
@@ -110,7 +113,8 @@ static ts_err prepare(ts_rehearsal *r, ts_trainer *t) {
 
 static ts_err step(ts_rehearsal *r, ts_trainer *t) {
   ts_model *m = r->model;
-  const ts_emb_views views = {r->view, r->grad_view, r->stride, r->n_features};
+  const ts_emb_views views = {r->view, r->grad_view, r->stride, r->n_features,
+                              r->tokens};
   float *logits;
   TS_DO(ts_model_dense_forward(m, r->dense, r->n, NULL, t->compute));
   TS_DO(ts_model_over_forward(m, &logits, &views, r->n, NULL, t->compute));
@@ -134,7 +138,7 @@ done:
   for (int32_t i = 0; i < r->model->params.n; i++)
     r->model->params.item[i]->grad = NULL;
   ts_arrays_reset(&r->arrays);
-  ts_mem_free_all(r->view, r->grad_view, r->stride);
+  ts_mem_free_all(r->view, r->grad_view, r->stride, r->tokens);
   return err;
 }
 

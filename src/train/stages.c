@@ -26,9 +26,17 @@ ts_err ts_stage_lookup(ts_trainer *t, ts_inflight *c, ts_lane *lane) {
   return ts_ebc_lookup(c->ebc_batch, lane);
 }
 
-static ts_emb_views views_of(const ts_trainer *t, ts_ebc_batch *fl) {
-  return (ts_emb_views){ts_ebc_batch_emb(fl), ts_ebc_batch_grad(fl),
-                        ts_ebc_batch_stride(fl), ts_ebc_n_features(t->ebc)};
+static ts_emb_views views_of(const ts_trainer *t, const ts_inflight *c) {
+  ts_ebc_batch *fl = c->ebc_batch;
+  const ts_emb_views v = {ts_ebc_batch_emb(fl), ts_ebc_batch_grad(fl),
+                          ts_ebc_batch_stride(fl), ts_ebc_n_features(t->ebc),
+                          t->tokens};
+  for (int32_t f = 0; t->tokens && f < v.n_features; f++) {
+    t->tokens[f] = c->batch->kjt.features[f];
+    t->tokens[f].lengths = ts_upload_address(c->upload, t->tokens[f].lengths);
+    t->tokens[f].offsets = ts_upload_address(c->upload, t->tokens[f].offsets);
+  }
+  return v;
 }
 
 typedef struct ts_loss_arg {
@@ -84,7 +92,7 @@ ts_err ts_stage_forward(ts_trainer *t, ts_inflight *c, bool with_grad,
   TS_DO(ts_lane_wait(t->compute, c->ready));
   TS_DO(ts_ebc_output_end(c->ebc_batch, t->compute));
   c->arrived = ts_lane_record(t->compute);
-  const ts_emb_views views = views_of(t, c->ebc_batch);
+  const ts_emb_views views = views_of(t, c);
   TS_DO(ts_model_over_forward(m, &logits, &views, b->n, &hooks, t->compute));
   const double sum = c->verdict.weight_sum;
   const ts_param *s = task_param(t);
@@ -176,7 +184,7 @@ ts_err ts_stage_backward(ts_trainer *t, ts_inflight *c, int64_t step,
   const ts_layer_hooks hooks = ts_parallel_hooks(t->dense);
   const double factor = ts_parallel_rate(t->dense, step);
   const int32_t n = c->batch->n;
-  const ts_emb_views views = views_of(t, c->ebc_batch);
+  const ts_emb_views views = views_of(t, c);
   const ts_params *late = ts_ebc_params(t->ebc);
   /* A short rest goes first: with it the last reduction begins. */
   const bool heavy = ts_params_heavy_below(&t->params);

@@ -54,6 +54,7 @@ static void bring(ts_trainer *t, ts_inflight *c) {
   if (!b || c->read != TS_OK) return;
   ts_inflight_trace(c, "input");
   c->read = check_classes(t, b);
+  if (c->read == TS_OK) c->read = ts_model_check_tokens(t->model, &b->kjt);
   if (c->read == TS_OK)
     c->read = ts_upload_begin(t->uploads, b, c->again, &c->upload);
   if (c->read != TS_OK) ts_err_take(&c->fault);

@@ -265,6 +265,21 @@ static ts_err build_batch(ts_trainer *t) {
   return build_metrics(t);
 }
 
+/* Features that are read id by id. */
+static ts_err build_tokens(ts_trainer *t) {
+  const ts_config *c = t->config;
+  bool any = false;
+  for (int32_t i = 0; i < c->n_tables; i++)
+    any |= c->tables[i].pooling == TS_POOL_NONE;
+  if (!any) return TS_OK;
+  if (c->run.accumulate > 1 && ts_device_is_discrete(t->device))
+    return ts_fail(TS_ERR_DECK,
+                   "run.accumulate = %d: on a GPU not with tables of pooling = "
+                   "\"none\", whose lengths go there with the whole batch",
+                   c->run.accumulate);
+  return ts_mem_many(t->tokens, ts_ebc_n_features(t->ebc), MISC);
+}
+
 /* Sizes of a full batch's buffers and messages; what is known of the data is
  * rank 0's. */
 static ts_err expect(ts_trainer *t) {
@@ -275,7 +290,7 @@ static ts_err expect(ts_trainer *t) {
                       0));
   TS_DO(ts_ebc_expect(t->ebc, t->batch_max, t->pooling));
   if (t->uploads) ts_ebc_expect_uploaded(t->ebc);
-  return TS_OK;
+  return build_tokens(t);
 }
 
 /* The pipeline, its batches and lanes. */
@@ -342,7 +357,7 @@ void ts_trainer_destroy(ts_trainer *t) {
   ts_ebc_destroy(t->ebc);
   ts_plan_destroy(t->plan);
   ts_planning_destroy(t->planning);
-  ts_mem_free_all(t->kept_topology, t->pooling);
+  ts_mem_free_all(t->kept_topology, t->pooling, t->tokens);
   ts_nodes_destroy(t->nodes);
   ts_lane_destroy(t->ahead);
   ts_lane_destroy(t->data);

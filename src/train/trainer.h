@@ -81,9 +81,11 @@ typedef struct ts_trainer {
   int depth;    /* batches whose rows are fetched ahead: cache.depth */
   int64_t head; /* number of the next to be trained */
   ts_model *model;
-  ts_params params;     /* of collection, model and tasks, in forward's order;
-                           borrowed, but for the list */
-  ts_parallel *dense;   /* how ranks share the dense parameters */
+  ts_jagged *tokens;  /* (n_features) of the batch under way, where kernels see
+                         them; NULL: no table has pooling "none" */
+  ts_params params;   /* of collection, model and tasks, in forward's order;
+                         borrowed, but for the list */
+  ts_parallel *dense; /* how ranks share the dense parameters */
   ts_metrics **metrics; /* (n_tasks) of the training samples */
   double negatives;     /* share that is trained on: data.negatives */
   int rank, n_ranks;

@@ -42,6 +42,7 @@ static ts_err backward(ts_layer *l, const ts_layer_run *r) {
 
 const ts_layer_ops ts_layer_add = {
     .kind = "add",
+    .tokens = TS_BY_ROW,
     .least = 1,
     .shape = shape,
     .forward = forward,

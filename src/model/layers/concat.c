@@ -43,7 +43,7 @@ static bool as_fields(const ts_layer *l, int32_t *fields, int32_t *dim) {
     *fields += s.fields;
     any |= s.form == TS_FIELDS;
   }
-  return any && *fields > 1;
+  return any && *fields > 1 && !l->tokens;
 }
 
 static ts_err find_parts(ts_layer *l) {
@@ -220,8 +220,9 @@ static bool gives_half(const ts_layer *l, const ts_layer *reader) {
   return reader->ops == &ts_layer_cross && l->out[0].stride % 32 == 0;
 }
 
-#define KIND(name, its_shape, text)                                            \
+#define KIND(name, its_shape, its_tokens, text)                                \
   const ts_layer_ops ts_layer_##name = {.kind = #name,                         \
+                                        .tokens = its_tokens,                  \
                                         .data_bytes = sizeof(ts_concat),       \
                                         .least = 1,                            \
                                         .reads_embeddings = true,              \
@@ -233,18 +234,19 @@ static bool gives_half(const ts_layer *l, const ts_layer *reader) {
                                         .gives_half = gives_half,              \
                                         .page = text}
 
-KIND(concat, shape,
+KIND(concat, shape, TS_BY_ROW,
      "The inputs side by side, in their order.\n"
      "\n"
      "  in    any vectors or fields\n"
+     "  in    or tokens, equally many of each sample\n"
      "  out   (B, sum of the widths); where all inputs have one dim and\n"
      "        one of them is fields: (B, F, d), a vector being one field\n");
-KIND(stack, stack_shape,
+KIND(stack, stack_shape, TS_NO_TOKENS,
      "Vectors of one width as fields, in their order.\n"
      "\n"
      "  in    vectors (B, d), each one field, and fields (B, F, d)\n"
      "  out   (B, sum of the fields, d)\n");
-KIND(flatten, flat_shape,
+KIND(flatten, flat_shape, TS_NO_TOKENS,
      "The inputs side by side, in their order, as one vector.\n"
      "\n"
      "  in    any vectors or fields\n"

@@ -110,6 +110,7 @@ static ts_err backward(ts_layer *l, const ts_layer_run *r) {
 
 const ts_layer_ops ts_layer_mlp = {
     .kind = "mlp",
+    .tokens = TS_BY_ROW,
     .keys = keys,
     .n_keys = sizeof keys / sizeof *keys,
     .options_bytes = sizeof(ts_mlp_options),

@@ -127,6 +127,7 @@ static double products(const ts_layer *l) {
 
 const ts_layer_ops ts_layer_multiply = {
     .kind = "multiply",
+    .tokens = TS_BY_ROW,
     .data_bytes = sizeof(ts_multiply),
     .least = 1,
     .keeps_in = true,

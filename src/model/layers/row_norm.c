@@ -92,6 +92,7 @@ static ts_err backward(ts_layer *l, const ts_layer_run *r) {
 #define KIND(name, its_keys, its_create, text)                                 \
   const ts_layer_ops ts_layer_##name = {                                       \
       .kind = #name,                                                           \
+      .tokens = TS_BY_ROW,                                                     \
       .keys = its_keys,                                                        \
       .n_keys = sizeof its_keys / sizeof *its_keys,                            \
       .options_bytes = sizeof(ts_row_norm_options),                            \

@@ -1,0 +1,212 @@
+/* graph_tokens.c - values that have a row for each token of a sample.
+ *
+ * A feature whose table has pooling "none" gives its ids' embeddings one by
+ * one.  Layers by token (TS_BY_ROW) work on them as on a batch of so many
+ * samples; which sample a token is of, and where in it, kernels find in the
+ * arrays that are made here for each batch. */
+#include <string.h>
+
+#include "base/features.h"
+#include "base/mem.h"
+#include "model/graph.h"
+
+/* ---- how many ------------------------------------------------------------ */
+
+static int64_t longest(const ts_config *c, int32_t f, const char *name) {
+  const ts_ints *pooling = &c->data.synthetic.pooling;
+  int64_t n = 0;
+  for (int32_t i = 0; i < c->data.n_columns; i++)
+    if (!strcmp(c->data.columns[i].name, name))
+      n = c->data.columns[i].max_length;
+  if (n || strcmp(c->data.format, "synthetic") != 0) return n;
+  const int32_t k = ts_feature_column(c, f, pooling->n);
+  return pooling->n == 1 ? pooling->item[0] : pooling->item[k];
+}
+
+/* 0: nothing says it. */
+static int64_t most_tokens(const ts_graph *g, int32_t f) {
+  const ts_config *c = g->spec.config;
+  const char *name;
+  (void)ts_feature_table(c, f, &name);
+  const int64_t n = longest(c, f, name) * g->spec.batch_max;
+  const int64_t most = c->data.max_tokens;
+  return n && (n < most || !most) ? n : most;
+}
+
+ts_err ts_graph_of_tokens(ts_graph *g, const ts_layer *l, ts_value *v,
+                          int32_t f) {
+  const int64_t n = most_tokens(g, f);
+  ts_tokens *t;
+  if (!n)
+    return ts_layer_fail(l,
+                         "it reads \"%.80s\" id by id, and nothing says how "
+                         "many ids a batch has at most: give data.max_tokens, "
+                         "or max_length in the feature's data.columns",
+                         v->name);
+  if (n > INT32_MAX / 2)
+    return ts_layer_fail(l,
+                         "\"%.80s\" may have %lld ids in a batch: give a "
+                         "smaller data.max_tokens",
+                         v->name, (long long)n);
+  TS_DO(ts_mem_extend(&g->tokens, g->n_tokens, g->n_tokens + 1,
+                      sizeof *g->tokens, TS_TAG_DENSE));
+  TS_DO(ts_mem_alloc(&t, sizeof *t, TS_TAG_DENSE));
+  g->tokens[g->n_tokens++] = t;
+  TS_DO(ts_mem_many(t->feature, 1, DENSE));
+  t->feature[t->n_features++] = f;
+  t->spec = g->spec;
+  t->spec.batch_max = (int32_t)n;
+  v->tokens = t;
+  v->shape = ts_tokens_of(v->shape.dim);
+  return TS_OK;
+}
+
+void ts_graph_free_tokens(ts_graph *g) {
+  for (int32_t k = 0; k < g->n_tokens; k++)
+    ts_mem_free_all(g->tokens[k]->feature, g->tokens[k]);
+  ts_mem_free(g->tokens);
+}
+
+int64_t ts_graph_rows(const ts_graph *g, const ts_value *v) {
+  return v->tokens ? ts_tokens_at(v->tokens)->spec.batch_max
+                   : g->spec.batch_max;
+}
+
+/* ---- who reads them ------------------------------------------------------ */
+
+/* Bags of both are equally long from here on. */
+static ts_err unite(ts_tokens *a, ts_tokens *b) {
+  if (a == b) return TS_OK;
+  TS_DO(ts_mem_extend(&a->feature, a->n_features, a->n_features + b->n_features,
+                      sizeof *a->feature, TS_TAG_DENSE));
+  memcpy(a->feature + a->n_features, b->feature,
+         (size_t)b->n_features * sizeof *b->feature);
+  a->n_features += b->n_features;
+  if (b->spec.batch_max < a->spec.batch_max)
+    a->spec.batch_max = b->spec.batch_max;
+  b->same = a;
+  return TS_OK;
+}
+
+ts_err ts_graph_take_tokens(ts_layer *l, ts_value *const *v, int32_t n) {
+  char text[TS_SHAPE_BYTES], other[TS_SHAPE_BYTES];
+  const bool wants = l->ops->tokens == TS_ITS_TOKENS;
+  for (int32_t k = 0; k < n; k++) {
+    if (v[k]->tokens && l->ops->tokens == TS_NO_TOKENS)
+      return ts_layer_fail(l,
+                           "\"%.80s\" is %s, a row for each of a sample's "
+                           "tokens, which it does not take: kind pool makes a "
+                           "vector of them",
+                           v[k]->name, ts_layer_shape_text(text, v[k]->shape));
+    if (!v[k]->tokens && (wants || v[0]->tokens || l->tokens))
+      return ts_layer_fail(l,
+                           "\"%.80s\" is %s, but it takes %s: tokens are a "
+                           "feature whose table has pooling = \"none\", and "
+                           "what layers make of it",
+                           v[k]->name, ts_layer_shape_text(text, v[k]->shape),
+                           wants ? "tokens (T, d)" : "tokens beside tokens");
+    if (k && !v[0]->tokens && v[k]->tokens)
+      return ts_layer_fail(l,
+                           "\"%.80s\" is %s and \"%.80s\" %s: tokens go "
+                           "beside tokens, and kind pool makes a vector of a "
+                           "sample's",
+                           v[0]->name, ts_layer_shape_text(text, v[0]->shape),
+                           v[k]->name, ts_layer_shape_text(other, v[k]->shape));
+    if (!v[k]->tokens) continue;
+    if (!l->tokens) l->tokens = ts_tokens_at(v[k]->tokens);
+    TS_DO(unite(ts_tokens_at(l->tokens), ts_tokens_at(v[k]->tokens)));
+  }
+  if (ts_layer_is_by_token(l)) l->spec = &l->tokens->spec;
+  return TS_OK;
+}
+
+/* ---- a batch ------------------------------------------------------------- */
+
+ts_err ts_graph_place_tokens(ts_graph *g) {
+  for (int32_t k = 0; k < g->n_tokens; k++) {
+    ts_tokens *t = g->tokens[k];
+    const int64_t n = t->spec.batch_max;
+    if (t->same) continue;
+    TS_DO(ts_arrays_take(&g->arrays, g->device, &t->offsets,
+                         (int64_t)g->spec.batch_max + 1, sizeof *t->offsets,
+                         TS_TAG_ACTIVATIONS));
+    TS_DO(ts_arrays_take(&g->arrays, g->device, &t->sample, n,
+                         sizeof *t->sample, TS_TAG_ACTIVATIONS));
+    TS_DO(ts_arrays_take(&g->arrays, g->device, &t->position, n,
+                         sizeof *t->position, TS_TAG_ACTIVATIONS));
+  }
+  return TS_OK;
+}
+
+typedef struct ts_find_arg {
+  const ts_kernels *kernels;
+  ts_tokens_args a;
+} ts_find_arg;
+
+static ts_err find_task(void *arg, ts_lane *lane) {
+  (void)lane;
+  const ts_find_arg *x = arg;
+  return x->kernels->tokens(&x->a);
+}
+
+ts_err ts_graph_find_tokens(ts_graph *g, int32_t batch, ts_lane *lane) {
+  for (int32_t k = 0; k < g->n_tokens; k++) {
+    ts_tokens *t = g->tokens[k];
+    if (t->same) continue;
+    const ts_jagged *j = &g->views.tokens[t->feature[0]];
+    t->n = batch ? j->n_ids : 0;
+    t->n_samples = batch;
+    const ts_find_arg arg = {g->spec.kernels,
+                             {.lengths = j->lengths,
+                              .bags = j->lengths ? NULL : j->offsets,
+                              .offsets = t->offsets,
+                              .sample = t->sample,
+                              .position = t->position,
+                              .n_samples = batch,
+                              .n_tokens = t->n}};
+    TS_DO(ts_lane_run(lane, "tokens", find_task, arg));
+  }
+  return TS_OK;
+}
+
+/* Bags of feature F are as long as those of the first of T. */
+static ts_err check_lengths(const ts_config *c, const ts_tokens *t, int32_t f,
+                            const ts_kjt *kjt) {
+  const ts_jagged *a = &kjt->features[t->feature[0]], *b = &kjt->features[f];
+  const char *first, *name;
+  (void)ts_feature_table(c, t->feature[0], &first);
+  (void)ts_feature_table(c, f, &name);
+  for (int32_t s = 0; s < kjt->batch; s++) {
+    const int64_t n = ts_jagged_length(a, s), m = ts_jagged_length(b, s);
+    if (n != m)
+      return ts_fail(
+          TS_ERR_DATA,
+          "a sample has %lld ids of feature %s and %lld of %s, which "
+          "a layer takes side by side, token by token: they have to "
+          "be as many",
+          (long long)n, first, (long long)m, name);
+  }
+  return TS_OK;
+}
+
+ts_err ts_model_check_tokens(const ts_model *m, const ts_kjt *kjt) {
+  const ts_graph *g = (const ts_graph *)m;
+  const ts_config *c = g->spec.config;
+  for (int32_t k = 0; k < g->n_tokens; k++) {
+    const ts_tokens *t = g->tokens[k];
+    const char *name;
+    if (t->same) continue;
+    const int64_t n = kjt->features[t->feature[0]].n_ids;
+    (void)ts_feature_table(c, t->feature[0], &name);
+    if (n > t->spec.batch_max)
+      return ts_fail(
+          TS_ERR_DATA,
+          "a rank's batch has %lld ids of feature %s, and there is "
+          "room for %d: give a larger data.max_tokens, or max_length "
+          "in its data.columns",
+          (long long)n, name, t->spec.batch_max);
+    for (int32_t i = 1; i < t->n_features; i++)
+      TS_DO(check_lengths(c, t, t->feature[i], kjt));
+  }
+  return TS_OK;
+}
