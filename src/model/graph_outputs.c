@@ -20,6 +20,12 @@ static ts_err check_width(const ts_graph *g, int32_t k, const ts_value *v) {
   const int64_t width = ts_shape_width(v->shape);
   const bool classes = ts_task_is_of_classes(x);
   char text[TS_SHAPE_BYTES];
+  if (v->tokens)
+    return ts_fail(TS_ERR_DECK,
+                   "%s: output %s reads \"%s\", which is %s: a loss takes one "
+                   "row for each sample, which kind pool makes of its tokens",
+                   c->deck_path, x->name, v->name,
+                   ts_layer_shape_text(text, v->shape));
   if (classes ? width < 2 : width != 1)
     return ts_fail(TS_ERR_DECK,
                    "%s: output %s reads \"%s\", which is %s: a loss takes (B, "
@@ -42,6 +48,10 @@ static ts_err find_logits(ts_graph *g) {
   ts_value **v = NULL;
   char text[TS_SHAPE_BYTES];
   TS_TRY(ts_mem_many(v, c->model.n_tasks, DENSE));
+  if (!c->model.has_outputs && last->out[0].tokens)
+    TS_THROW_LAYER(last,
+                   "it is the last one and gives a row for each token: a loss "
+                   "takes one for each sample, which kind pool makes of them");
   for (int32_t k = 0; k < c->model.n_tasks; k++) {
     const char *in = c->model.tasks[k].in;
     bool skip = false;

@@ -219,7 +219,7 @@ typedef struct ts_places_args {
   int64_t n_samples, n_tokens, x_stride, y_stride;
   int32_t n, n_places;
   float scale;
-  bool from_newest;
+  int32_t from_newest; /* or 0 */
 } ts_places_args;
 
 #define TS_MODEL_KERNELS(X)                                                    \

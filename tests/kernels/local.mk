@@ -7,11 +7,13 @@ check_PROGRAMS += tests/kernels/lookup tests/kernels/sort tests/kernels/update \
   tests/kernels/codes tests/kernels/loss tests/kernels/loss_classes \
   tests/kernels/flat \
   tests/kernels/dense_update tests/kernels/interact tests/kernels/rows \
-  tests/kernels/layers tests/kernels/layers_rows
+  tests/kernels/layers tests/kernels/layers_rows tests/kernels/tokens
 tests_kernels_update_SOURCES = tests/kernels/update.c \
   tests/kernels/update_case.c tests/kernels/update_double.c \
   tests/kernels/update.h
 tests_kernels_layers_SOURCES = tests/kernels/layers.c \
   tests/kernels/layers_expect.c tests/kernels/layers.h
 tests_kernels_layers_rows_SOURCES = tests/kernels/layers_rows.c \
+  tests/kernels/layers_expect.c tests/kernels/layers.h
+tests_kernels_tokens_SOURCES = tests/kernels/tokens.c \
   tests/kernels/layers_expect.c tests/kernels/layers.h

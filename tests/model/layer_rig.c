@@ -71,7 +71,8 @@ static ts_err parse(ts_config **out, const lr_case *c) {
     TS_TRY(ts_str_append(&s, "%s { name = \"y%d\"; }", k ? "," : "", k));
   TS_TRY(ts_str_append(&s, " );\nlayers = (\n%s );\n};\n%s", c->layers,
                        c->more ? c->more : ""));
-  TS_TRY(ts_deck_parse(out, s.text, "/tmp", NULL, 0));
+  const char *room[] = {"data.synthetic.pooling=[9]", "data.max_tokens=64"};
+  TS_TRY(ts_deck_parse(out, s.text, "/tmp", room, c->lengths ? 2 : 0));
 done:
   ts_str_reset(&s);
   return err;
@@ -110,24 +111,41 @@ static double *random_of(const lr_rig *r, uint32_t a, int64_t n) {
   return x;
 }
 
+int32_t lr_rows(const lr_point *p, int32_t f) {
+  int32_t n = 0;
+  for (int32_t b = 0; p->by_token[f] && b < p->batch; b++) n += p->lengths[b];
+  return p->by_token[f] ? n : p->batch;
+}
+
+static void fill_lengths(lr_rig *r) {
+  if (!r->c->lengths) return;
+  ck_assert_ok(ts_arrays_take(&r->arrays, r->device, &r->lengths, LR_BATCH, 4,
+                              TS_TAG_MISC));
+  ts_test_put(r->device, r->lengths, r->c->lengths, LR_BATCH * 4);
+}
+
 static void fill_inputs(lr_rig *r) {
   lr_point *p = &r->p;
   const int32_t n_out = r->c->n_out;
   p->batch = LR_BATCH;
+  p->lengths = r->c->lengths;
+  fill_lengths(r);
   p->n_dense = r->c->n_dense;
   p->n_out = n_out;
   p->seed = r->config->run.seed;
   p->n_features = ts_feature_count(r->config);
   ck_assert_int_le(p->n_features, LR_FEATURES_MAX);
   for (int32_t f = 0; f < p->n_features; f++) {
-    const int32_t d = ts_feature_table(r->config, f, NULL)->dim;
-    p->dim[f] = d;
+    const ts_table_config *t = ts_feature_table(r->config, f, NULL);
+    const int32_t d = p->dim[f] = t->dim;
+    p->by_token[f] = t->pooling == TS_POOL_NONE;
+    const int32_t rows = lr_rows(p, f);
     r->stride[f] = d + (int64_t)(r->seed + (uint32_t)f) % 3;
-    p->emb[f] = random_of(r, 100 + (uint32_t)f, (int64_t)LR_BATCH * d);
-    r->data[f] = to_device(r, p->emb[f], LR_BATCH, d, r->stride[f]);
-    r->grad[f] = to_device(r, p->emb[f], LR_BATCH, d, r->stride[f]);
+    p->emb[f] = random_of(r, 100 + (uint32_t)f, (int64_t)rows * d);
+    r->data[f] = to_device(r, p->emb[f], rows, d, r->stride[f]);
+    r->grad[f] = to_device(r, p->emb[f], rows, d, r->stride[f]);
     ck_assert_ok(
-        ts_mem_array(&r->demb[f], LR_BATCH * r->stride[f], 4, TS_TAG_MISC));
+        ts_mem_array(&r->demb[f], rows * r->stride[f], 4, TS_TAG_MISC));
   }
   p->dense = random_of(r, 1, (int64_t)LR_BATCH * p->n_dense);
   r->dense = p->n_dense
@@ -205,9 +223,17 @@ void lr_stop(lr_rig *r) {
 
 /* ---- a pass -------------------------------------------------------------- */
 
+static ts_emb_views views_of(lr_rig *r, int32_t batch) {
+  lr_point p = r->p;
+  p.batch = batch;
+  for (int32_t f = 0; f < p.n_features; f++)
+    r->tokens[f] = (ts_jagged){.lengths = r->lengths, .n_ids = lr_rows(&p, f)};
+  return (ts_emb_views){(const float *const *)r->data, r->grad, r->stride,
+                        r->p.n_features, r->tokens};
+}
+
 void lr_forward(lr_rig *r, int32_t batch) {
-  const ts_emb_views v = {(const float *const *)r->data, r->grad, r->stride,
-                          r->p.n_features};
+  const ts_emb_views v = views_of(r, batch);
   float *logits;
   ck_assert_ok(
       ts_model_dense_forward(r->model, r->dense, batch, NULL, r->lane));
@@ -227,13 +253,12 @@ static void spoil(lr_rig *r, float *at, int64_t n) {
 void lr_backward(lr_rig *r, int32_t batch) {
   const ts_params *params = &r->model->params;
   const int64_t n = (int64_t)LR_BATCH * r->c->n_out;
-  const ts_emb_views v = {(const float *const *)r->data, r->grad, r->stride,
-                          r->p.n_features};
+  const ts_emb_views v = views_of(r, batch);
   float *c = ts_test_borrow(r->device, r->dlogits, (size_t)n * 4);
   for (int64_t i = 0; i < n; i++) c[i] = (float)r->c_out[i];
   ts_test_return(r->device, r->dlogits, c, (size_t)n * 4, true);
   for (int32_t f = 0; f < r->p.n_features; f++)
-    spoil(r, r->grad[f], LR_BATCH * r->stride[f]);
+    spoil(r, r->grad[f], lr_rows(&r->p, f) * r->stride[f]);
   for (int32_t i = 0; i < params->n; i++)
     spoil(r, params->item[i]->grad, params->item[i]->n);
   ck_assert_ok(
@@ -242,7 +267,7 @@ void lr_backward(lr_rig *r, int32_t batch) {
   ck_assert_ok(ts_lane_sync(r->lane));
   for (int32_t f = 0; f < r->p.n_features; f++)
     ts_test_get(r->device, r->demb[f], r->grad[f],
-                (size_t)(LR_BATCH * r->stride[f]) * 4);
+                (size_t)(lr_rows(&r->p, f) * r->stride[f]) * 4);
   for (int32_t i = 0; i < params->n; i++)
     ts_test_get(r->device, r->dw[i], params->item[i]->grad,
                 (size_t)params->item[i]->n * 4);
@@ -276,7 +301,7 @@ static void compare(const lr_rig *r, const lr_point *p, double *out, double *x,
 
 static void check_gradients(lr_rig *r, const lr_point *p, double *out) {
   for (int32_t f = 0; f < p->n_features; f++)
-    for (int32_t i = 0; i < p->batch * p->dim[f]; i++)
+    for (int32_t i = 0; i < lr_rows(p, f) * p->dim[f]; i++)
       compare(r, p, out, &p->emb[f][i],
               r->demb[f][i / p->dim[f] * r->stride[f] + i % p->dim[f]],
               "embedding", 100 * f + i);

@@ -25,8 +25,12 @@ typedef struct lr_point {
   int32_t batch, n_dense, n_features, n_out;
   int64_t seed; /* the deck's */
   int32_t dim[LR_FEATURES_MAX];
-  double *dense;                /* (batch, n_dense) */
-  double *emb[LR_FEATURES_MAX]; /* (batch, dim), in the deck's order */
+  double *dense; /* (batch, n_dense) */
+  /* (batch, dim), in the deck's order; of tables with pooling "none" a row for
+   * each of lengths[b] tokens of each sample. */
+  double *emb[LR_FEATURES_MAX];
+  bool by_token[LR_FEATURES_MAX];
+  const int32_t *lengths; /* (batch) */
   const ts_params *params;
   double *w[LR_PARAMS_MAX]; /* of params->item[i] */
   const ts_params *buffers; /* as they were before the forward pass */
@@ -52,10 +56,14 @@ typedef struct lr_case {
   int32_t n_dense, n_out;
   lr_oracle oracle;
   const void *arg;
-  double near;      /* of outputs; 0: 1e-5 */
-  double tolerance; /* of gradients; 0: 1e-4 */
-  bool eval;        /* outputs alone, with training off */
+  double near;            /* of outputs; 0: 1e-5 */
+  double tolerance;       /* of gradients; 0: 1e-4 */
+  bool eval;              /* outputs alone, with training off */
+  const int32_t *lengths; /* (LR_BATCH) tokens of each sample, of all tables
+                             with pooling "none"; NULL: there is none */
 } lr_case;
+/* Rows of feature F. */
+int32_t lr_rows(const lr_point *, int32_t f);
 
 /* Batches of LR_BATCH, 1 and 0 samples, several seeds. */
 void lr_check(const lr_case *);
@@ -76,12 +84,14 @@ typedef struct lr_rig {
   uint32_t seed;
   int64_t stride[LR_FEATURES_MAX];
   float *data[LR_FEATURES_MAX], *grad[LR_FEATURES_MAX]; /* the device's */
+  ts_jagged tokens[LR_FEATURES_MAX];
+  int32_t *lengths; /* the device's */
   float *dense, *dlogits;
   lr_point p; /* of LR_BATCH samples */
   /* The host's, of the last pass. */
   double *c_out;                /* (LR_BATCH, n_out): c */
   float *out;                   /* (LR_BATCH, n_out) */
-  float *demb[LR_FEATURES_MAX]; /* (LR_BATCH, stride) */
+  float *demb[LR_FEATURES_MAX]; /* (rows, stride) */
   float *dw[LR_PARAMS_MAX];
 } lr_rig;
 

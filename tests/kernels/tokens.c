@@ -1,0 +1,206 @@
+/* tokens.c - the contract of the kernels of tokens: where they lie, pools,
+ * places, and dropout by token; against formulas in double.
+ * ranks: 1  fake: 1  emulated: 1  isa: none
+ * seconds: 300 */
+#include "base/rng.h"
+#include "tests/kernels/layers.h"
+
+KT_CONTRACT("tokens pool_forward pool_backward places_forward places_backward")
+
+/* Samples of 0 to 9 tokens, now and then of more. */
+typedef struct jagged {
+  int32_t *lengths;
+  int64_t *offsets;
+  int32_t *sample, *position;
+  int64_t n_samples, n_tokens;
+} jagged;
+
+static jagged draw(int i) {
+  jagged j = {.n_samples = i % 11 ? 1 + kt_below(i % 3 ? 20 : 700) : 0};
+  j.lengths = kt_array(j.n_samples, 4, 0);
+  j.offsets = kt_array(j.n_samples + 1, 8, 0);
+  j.offsets[0] = 0;
+  for (int64_t s = 0; s < j.n_samples; s++) {
+    j.lengths[s] = kt_below(5) ? kt_below(10) : kt_below(8) ? 0 : kt_below(90);
+    j.offsets[s + 1] = j.offsets[s] + j.lengths[s];
+  }
+  j.n_tokens = j.offsets[j.n_samples];
+  j.sample = kt_array(j.n_tokens, 4, 0);
+  j.position = kt_array(j.n_tokens, 4, 0);
+  for (int64_t s = 0; s < j.n_samples; s++)
+    for (int64_t t = j.offsets[s]; t < j.offsets[s + 1]; t++) {
+      j.sample[t] = (int32_t)s;
+      j.position[t] = (int32_t)(t - j.offsets[s]);
+    }
+  return j;
+}
+
+/* ---- where they lie ------------------------------------------------------ */
+
+KT_CALL(run_tokens, tokens, ts_tokens_args)
+
+/* By lengths, by starts, and one of each sample. */
+TS_TEST(starts) {
+  for (int i = 0; i < 36; i++) {
+    lt_begin();
+    const jagged j = draw(i);
+    const int64_t n = i % 3 == 2 ? j.n_samples : j.n_tokens;
+    ts_tokens_args a = {.lengths = i % 3 == 0 ? j.lengths : NULL,
+                        .bags = i % 3 == 1 ? j.offsets : NULL,
+                        .offsets = kt_array(j.n_samples + 1, 8, 0),
+                        .sample = kt_array(n, 4, 0),
+                        .position = kt_array(n, 4, 0),
+                        .n_samples = j.n_samples,
+                        .n_tokens = n};
+    kt_check(run_tokens, &a);
+    const int64_t *offsets = kt_ref(a.offsets);
+    for (int64_t s = 0; s <= j.n_samples; s++)
+      ck_assert_int_eq(offsets[s], i % 3 == 2 ? s : j.offsets[s]);
+    for (int64_t t = 0; t < n; t++) {
+      ck_assert_int_eq(((int32_t *)kt_ref(a.sample))[t],
+                       i % 3 == 2 ? t : j.sample[t]);
+      ck_assert_int_eq(((int32_t *)kt_ref(a.position))[t],
+                       i % 3 == 2 ? 0 : j.position[t]);
+    }
+  }
+}
+
+/* ---- pool ---------------------------------------------------------------- */
+
+static ts_err run_pool(const ts_kernels *k, const void *arg) {
+  ts_pool_args a = *(const ts_pool_args *)arg;
+  kt_at_all(&a, sizeof a);
+  TS_DO(k->pool_forward(&a));
+  return k->pool_backward(&a);
+}
+
+/* Column C of sample S. */
+static void expect_pool(const ts_pool_args *a, int64_t s, int32_t c) {
+  const int64_t from = a->offsets[s], end = a->offsets[s + 1], n = end - from;
+  const double share =
+      a->kind == TS_POOL_TOKENS_MEAN && n ? 1.0 / (double)n : 1;
+  int64_t best = a->kind == TS_POOL_TOKENS_LAST ? end - 1 : from;
+  double sum = 0, of = 0;
+  for (int64_t t = from; t < end; t++) {
+    const double x = a->x[t * a->x_stride + c];
+    if (a->kind == TS_POOL_TOKENS_MAX && x > a->x[best * a->x_stride + c])
+      best = t;
+    sum += x * share;
+    of += fabs(x) * share;
+  }
+  const bool one = a->kind > TS_POOL_TOKENS_MEAN;
+  const double dy = a->dy[s * a->y_stride + c];
+  lt_want(a->y, s * a->y_stride + c,
+          one && n ? (double)a->x[best * a->x_stride + c] : sum, one ? 0 : of);
+  for (int64_t t = from; t < end; t++)
+    lt_want(a->dx, t * a->x_stride + c, one && t != best ? 0 : dy * share,
+            share < 1 ? fabs(dy) : 0);
+}
+
+TS_TEST(pools) {
+  for (int i = 0; i < 64; i++) {
+    lt_begin();
+    const jagged j = draw(i);
+    ts_pool_args a = {.offsets = j.offsets,
+                      .n_samples = j.n_samples,
+                      .n = 1 + kt_below(i % 2 ? 70 : 6),
+                      .kind = (ts_pool_kind)(i / 2 % 4)};
+    a.x_stride = a.n + kt_below(3);
+    a.y_stride = a.n + kt_below(3);
+    a.x = lt_numbers(j.n_tokens * a.x_stride, 2);
+    a.dy = lt_numbers(j.n_samples * a.y_stride, 1);
+    a.y = lt_out(j.n_samples * a.y_stride, 4);
+    a.dx = lt_out(j.n_tokens * a.x_stride, 4);
+    for (int64_t s = 0; s < j.n_samples; s++)
+      for (int32_t c = 0; c < a.n; c++) expect_pool(&a, s, c);
+    lt_check(run_pool, &a);
+  }
+}
+
+/* ---- places -------------------------------------------------------------- */
+
+static ts_err run_places(const ts_kernels *k, const void *arg) {
+  ts_places_args a = *(const ts_places_args *)arg;
+  kt_at_all(&a, sizeof a);
+  TS_DO(k->places_forward(&a));
+  return k->places_backward(&a);
+}
+
+static void expect_places(const ts_places_args *a, int32_t c) {
+  double sum[40] = {0}, of[40] = {0};
+  for (int64_t t = 0; t < a->n_tokens; t++) {
+    const int64_t after = a->offsets[a->sample[t] + 1] - 1 - t;
+    int64_t p = a->from_newest ? after : a->position[t];
+    if (p >= a->n_places) p = a->n_places - 1;
+    const double x = a->x[t * a->x_stride + c], w = a->table[p * a->n + c];
+    const double dy = a->dy[t * a->y_stride + c];
+    lt_want(a->y, t * a->y_stride + c, (double)a->scale * x + w,
+            fabs((double)a->scale * x) + fabs(w));
+    if (a->dx)
+      lt_want(a->dx, t * a->x_stride + c, (double)a->scale * dy, fabs(dy));
+    sum[p] += dy;
+    of[p] += fabs(dy);
+  }
+  for (int32_t p = 0; p < a->n_places; p++)
+    lt_want(a->dtable, (int64_t)p * a->n + c, sum[p], of[p]);
+}
+
+TS_TEST(places) {
+  for (int i = 0; i < 48; i++) {
+    lt_begin();
+    const jagged j = draw(i);
+    ts_places_args a = {.offsets = j.offsets,
+                        .sample = j.sample,
+                        .position = j.position,
+                        .n_samples = j.n_samples,
+                        .n_tokens = j.n_tokens,
+                        .n = 1 + kt_below(i % 2 ? 70 : 6),
+                        .n_places = 1 + kt_below(40),
+                        .scale = i % 3 ? 1 : 0.7f,
+                        .from_newest = i / 2 % 2};
+    a.x_stride = a.n + kt_below(3);
+    a.y_stride = a.n + kt_below(3);
+    a.x = lt_numbers(j.n_tokens * a.x_stride, 1);
+    a.table = lt_numbers((int64_t)a.n_places * a.n, 1);
+    a.dy = lt_numbers(j.n_tokens * a.y_stride, 1);
+    a.y = lt_out(j.n_tokens * a.y_stride, 4);
+    a.dx = i % 5 ? lt_out(j.n_tokens * a.x_stride, 4) : NULL;
+    a.dtable = lt_out((int64_t)a.n_places * a.n, 4);
+    for (int32_t c = 0; c < a.n; c++) expect_places(&a, c);
+    lt_check(run_places, &a);
+  }
+}
+
+/* ---- dropout ------------------------------------------------------------- */
+
+KT_CALL(run_dropout, dropout, ts_dropout_args)
+
+/* A token's mask is by its sample and its place, whatever row it has. */
+TS_TEST(dropout_by_token) {
+  for (int i = 0; i < 24; i++) {
+    lt_begin();
+    const jagged j = draw(i);
+    ts_dropout_args t = {.rows = j.n_tokens,
+                         .n = 1 + kt_below(i % 2 ? 70 : 6),
+                         .first = i % 4 ? kt_below(100000) : INT64_C(1) << 33,
+                         .sample = j.sample,
+                         .position = j.position,
+                         .key = {kt_bits(), kt_bits()},
+                         .p = 0.4f};
+    t.x_stride = t.y_stride = t.n + kt_below(3);
+    t.y = lt_out(t.rows * t.y_stride, 4);
+    t.x = lt_numbers(t.rows * t.x_stride, 1);
+    for (int64_t r = 0; r < t.rows; r++)
+      for (int32_t c = 0; c < t.n; c++) {
+        const uint64_t row = (uint64_t)(t.first + j.sample[r]);
+        const uint32_t at[4] = {(uint32_t)row, (uint32_t)(row >> 32),
+                                (uint32_t)c / 4, (uint32_t)j.position[r]};
+        uint32_t word[4];
+        ts_philox(word, at, t.key);
+        const bool drop = ts_rng_unit(word[c % 4]) < t.p;
+        const float keep = 1 / (1 - t.p), x = t.x[r * t.x_stride + c];
+        lt_want(t.y, r * t.y_stride + c, drop ? 0 : (double)(keep * x), 0);
+      }
+    lt_check(run_dropout, &t);
+  }
+}

@@ -1,0 +1,186 @@
+/* test_layers_tokens.c - kinds of layers on tokens, against themselves in
+ * double.
+ * ranks: 1
+ * fake: 1  emulated: 1 */
+#include <math.h>
+#include <string.h>
+
+#include "tests/model/layer_rig.h"
+
+#define TABLE(name, dim)                                                       \
+  "{ name = \"t" name "\"; features = [\"" name "\"]; rows = 9; dim = " dim    \
+  "; pooling = \"none\"; }"
+#define PLAIN "{ name = \"tp\"; features = [\"p\"]; rows = 9; dim = 3; }"
+
+enum { DIM = 3, MOST = 64 };
+
+/* None, one, as many as have places, more. */
+static const int32_t lengths[LR_BATCH] = {3, 0, 1, 5, 2, 0, 4};
+
+/* The first token of sample B. */
+static int32_t first_of(const lr_point *p, int32_t b) {
+  int32_t t = 0;
+  for (int32_t k = 0; k < b; k++) t += p->lengths[k];
+  return t;
+}
+
+/* ---- pool ---------------------------------------------------------------- */
+
+/* Rows X (tokens, n) of each sample to OUT (batch, n). */
+static void pool(double *out, const lr_point *p, const double *x, int32_t n,
+                 const char *by) {
+  for (int32_t b = 0; b < p->batch; b++)
+    for (int32_t c = 0; c < n; c++) {
+      const int32_t len = p->lengths[b];
+      const double *col = x + first_of(p, b) * n + c;
+      double sum = 0, most = len ? col[0] : 0;
+      for (int32_t t = 0; t < len; t++) {
+        sum += col[t * n];
+        most = fmax(most, col[t * n]);
+      }
+      out[b * n + c] = !strcmp(by, "max")           ? most
+                       : !strcmp(by, "sum")         ? sum
+                       : !strcmp(by, "mean") && len ? sum / len
+                       : !strcmp(by, "last") && len ? col[(len - 1) * n]
+                                                    : 0;
+    }
+}
+
+static void pool_oracle(double *out, const lr_point *p, const void *arg) {
+  pool(out, p, p->emb[0], DIM, arg);
+}
+
+TS_TEST(pools) {
+#define POOL(by)                                                               \
+  lr_check(&(lr_case){.layers =                                                \
+                          "{ name = \"y\"; kind = \"pool\"; in = \"s\"; "      \
+                          "by = \"" by "\"; }",                                \
+                      .tables = TABLE("s", "3"),                               \
+                      .n_out = DIM,                                            \
+                      .lengths = lengths,                                      \
+                      .oracle = pool_oracle,                                   \
+                      .arg = by})
+  POOL("sum");
+  POOL("mean");
+  POOL("max");
+  POOL("last");
+}
+
+/* ---- position ------------------------------------------------------------ */
+
+typedef struct place_case {
+  bool newest, sine;
+  int32_t places;
+  double scale;
+} place_case;
+
+static double wave(int32_t place, int32_t c) {
+  const double a = place * pow(10000, -(double)(c - c % 2) / DIM);
+  return c % 2 ? cos(a) : sin(a);
+}
+
+static void place_oracle(double *out, const lr_point *p, const void *arg) {
+  const place_case *k = arg;
+  double y[MOST * DIM];
+  for (int32_t b = 0; b < p->batch; b++)
+    for (int32_t i = 0; i < p->lengths[b]; i++)
+      for (int32_t c = 0; c < DIM; c++) {
+        const int32_t t = first_of(p, b) + i;
+        int32_t at = k->newest ? p->lengths[b] - 1 - i : i;
+        if (at >= k->places) at = k->places - 1;
+        y[t * DIM + c] =
+            k->scale * p->emb[0][t * DIM + c] +
+            (k->sine ? wave(at, c) : lr_param(p, "at.0.weight")[at * DIM + c]);
+      }
+  pool(out, p, y, DIM, "sum");
+  for (int32_t i = 0; i < p->batch * DIM; i++) out[i] *= 0.5;
+}
+
+#define PLACES(keys)                                                           \
+  "{ name = \"at\"; kind = \"position\"; in = \"s\"; " keys " },"              \
+  "{ name = \"all\"; kind = \"pool\"; in = \"at\"; by = \"sum\"; },"           \
+  "{ name = \"y\"; kind = \"scale\"; in = \"all\"; factor = 0.5; }"
+
+TS_TEST(positions) {
+  static const struct {
+    const char *layers;
+    place_case of;
+  } cases[] = {
+      {PLACES("places = 8;"), {true, false, 8, 1}},
+      {PLACES("places = 3; scale = 0.5;"), {true, false, 3, 0.5}},
+      {PLACES("places = 3; from = \"oldest\";"), {false, false, 3, 1}},
+      {PLACES("places = 1; scale = 0;"), {true, false, 1, 1.7320508075688772}},
+      {PLACES("places = 4; by = \"sine\"; from = \"oldest\";"),
+       {false, true, 4, 1}},
+      {PLACES("places = 9; by = \"sine\";"), {true, true, 9, 1}}};
+  for (size_t k = 0; k < sizeof cases / sizeof *cases; k++)
+    lr_check(&(lr_case){.layers = cases[k].layers,
+                        .tables = TABLE("s", "3"),
+                        .n_out = DIM,
+                        .lengths = lengths,
+                        .oracle = place_oracle,
+                        .arg = &cases[k].of});
+}
+
+/* ---- kinds that take a token for a sample -------------------------------- */
+
+/* z = norm(W [a, b] + v) + a by token, their mean and a vector's product. */
+static void rows_oracle(double *out, const lr_point *p, const void *arg) {
+  (void)arg;
+  double z[MOST * DIM], mean[LR_BATCH * DIM];
+  for (int32_t t = 0; t < lr_rows(p, 0); t++) {
+    double x[DIM + 2], y[DIM], sum = 0, square = 0;
+    memcpy(x, p->emb[0] + t * DIM, DIM * sizeof *x);
+    memcpy(x + DIM, p->emb[1] + t * 2, 2 * sizeof *x);
+    lr_affine(y, lr_param(p, "w.0.weight"), lr_param(p, "w.0.bias"), x, DIM,
+              DIM + 2);
+    for (int32_t c = 0; c < DIM; c++) sum += y[c] / DIM;
+    for (int32_t c = 0; c < DIM; c++) square += pow(y[c] - sum, 2) / DIM;
+    for (int32_t c = 0; c < DIM; c++)
+      z[t * DIM + c] =
+          (y[c] - sum) / sqrt(square + 1e-5) * lr_param(p, "n.0.weight")[c] +
+          lr_param(p, "n.0.bias")[c] + x[c];
+  }
+  pool(mean, p, z, DIM, "mean");
+  for (int32_t i = 0; i < p->batch * DIM; i++) out[i] = mean[i] * p->emb[2][i];
+}
+
+TS_TEST(by_row) {
+  lr_check(&(lr_case){
+      .layers = "{ name = \"w\"; kind = \"linear\"; in = [\"a\", \"b\"]; units "
+                "= 3; },"
+                "{ name = \"n\"; kind = \"layer_norm\"; in = \"w\"; },"
+                "{ name = \"z\"; kind = \"add\"; in = [\"n\", \"a\"]; },"
+                "{ name = \"m\"; kind = \"pool\"; in = \"z\"; },"
+                "{ name = \"y\"; kind = \"multiply\"; in = [\"m\", \"p\"]; }",
+      .tables = TABLE("a", "3") "," TABLE("b", "2") "," PLAIN,
+      .n_out = DIM,
+      .lengths = lengths,
+      .oracle = rows_oracle});
+}
+
+/* ---- mistakes ------------------------------------------------------------ */
+
+TS_TEST(refused) {
+#define REFUSED(layers_, text)                                                 \
+  lr_refused(&(lr_case){.layers = layers_,                                     \
+                        .tables = TABLE("s", "3") "," PLAIN,                   \
+                        .n_out = DIM,                                          \
+                        .lengths = lengths},                                   \
+             text)
+  REFUSED("{ name = \"y\"; kind = \"senet\"; in = \"s\"; }",
+          "a row for each of a sample's tokens, which it does not take");
+  REFUSED("{ name = \"y\"; kind = \"pool\"; in = \"p\"; }",
+          "but it takes tokens (T, d)");
+  REFUSED(
+      "{ name = \"y\"; kind = \"linear\"; in = [\"p\", \"s\"]; units = 3; }",
+      "tokens go beside tokens");
+  REFUSED("{ name = \"y\"; kind = \"add\"; in = [\"s\", \"p\"]; }",
+          "tokens beside tokens");
+  REFUSED("{ name = \"y\"; kind = \"batch_norm\"; in = \"s\"; }",
+          "which it does not take");
+  REFUSED("{ name = \"y\"; kind = \"linear\"; in = \"s\"; units = 3; }",
+          "gives a row for each token");
+  REFUSED("{ name = \"y\"; kind = \"pool\"; in = [\"s\", \"p\"]; }",
+          "but it takes tokens (T, d)");
+}
