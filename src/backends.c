@@ -31,6 +31,7 @@ static ts_err host_kernels(ts_kernels *k, const char *isa) {
   ts_token_kernels_host(k);
   ts_dense_kernels_ref(k);
   ts_model_kernels_ref(k);
+  ts_attention_kernels_ref(k);
   if (avx2) {
     k->isa = "avx2";
     ts_sparse_kernels_avx2(k);

@@ -222,6 +222,49 @@ typedef struct ts_places_args {
   int32_t from_newest; /* or 0 */
 } ts_places_args;
 
+/* Attention of jagged sequences.  Sequence s has the tokens [offsets[s],
+ * offsets[s + 1]), i and j are positions in it; for each of its heads h
+ *   x_ij = scale q_i . k_j + bias(h, i - j) - slopes[h] |i - j|
+ *   softmax  p_ij = exp(x_ij) / sum over j of exp(x_ij)
+ *   silu     p_ij = x_ij / (1 + exp(-x_ij)) / norm, where norm is 0 the
+ *            sequence's length (HSTU: Zhai et al., "Actions Speak Louder than
+ *            Words", ICML 2024)
+ *   o_i = sum over j of p_ij v_j
+ * CAUSAL: j <= i alone.  bias: NULL, or (n_heads, n_buckets) by i - j, which
+ * ends at n_buckets - 1; not causal (n_heads, 2 n_buckets - 1) by
+ * i - j + n_buckets - 1, ending at both sides.  slopes: NULL or (n_heads),
+ * ALiBi.
+ *
+ * Backward: dq, dk, dv =, and dbias, as bias, unless NULL, in a fixed order.
+ * Scores are made anew, of softmax from lse, the logarithm of the sum of
+ * exp(x_ij): memory grows with tokens, never with their squares.
+ *
+ * Heads of a token lie side by side, tokens STRIDE floats apart.  A sequence's
+ * numbers have the same bits wherever it is in a batch; tokens of no sequence
+ * stay as they are. */
+typedef enum { TS_ATTENTION_SOFTMAX, TS_ATTENTION_SILU } ts_attention_kind;
+typedef struct ts_attention_args {
+  const float *q, *k, *v; /* (tokens, n_heads, dim), dim, v_dim */
+  int64_t q_stride, k_stride, v_stride, o_stride;
+  float *o;               /* (tokens, n_heads, v_dim): forward writes */
+  float *lse;             /* (tokens, n_heads) of softmax: forward writes */
+  const float *out, *d_o; /* backward: o as it was, read for softmax alone; its
+                            gradient; o_stride */
+  float *dq, *dk, *dv;    /* backward; strides as q, k, v */
+  const float *bias;
+  float *dbias;
+  int32_t n_buckets;
+  const float *slopes;
+  const int64_t *offsets; /* (n_sequences + 1), memory of the device */
+  int64_t n_sequences, n_tokens;
+  int64_t max_length; /* no sequence is longer */
+  int32_t n_heads, dim, v_dim;
+  float scale, norm;
+  int kind; /* ts_attention_kind */
+  bool causal;
+  void *work; /* backward: ts_attention_work_bytes (model/attention.h) */
+} ts_attention_args;
+
 #define TS_MODEL_KERNELS(X)                                                    \
   X(contract, (const ts_contract_args *))                                      \
   X(map, (const ts_map_args *))                                                \
@@ -240,4 +283,6 @@ typedef struct ts_places_args {
   X(pool_forward, (const ts_pool_args *))                                      \
   X(pool_backward, (const ts_pool_args *))                                     \
   X(places_forward, (const ts_places_args *))                                  \
-  X(places_backward, (const ts_places_args *))
+  X(places_backward, (const ts_places_args *))                                 \
+  X(attention, (const ts_attention_args *))                                    \
+  X(attention_grad, (const ts_attention_args *))

@@ -9,6 +9,8 @@
 /* uses both */
 #include "model/act_body.h"
 #include "model/norm_body.h"
+/* uses what is above */
+#include "model/attention_grad_body.h"
 
 void TS_REGISTER(ts_kernels *k) {
   k->contract = contract;
@@ -20,4 +22,6 @@ void TS_REGISTER(ts_kernels *k) {
   k->column_sums = column_sums;
   k->column_apply = column_apply;
   k->dropout = dropout;
+  k->attention = attention;
+  k->attention_grad = attention_grad;
 }

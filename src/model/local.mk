@@ -2,6 +2,11 @@ tessera_sources += \
   src/model/act_body.h \
   src/model/activation.c \
   src/model/activation.h \
+  src/model/attention.h \
+  src/model/attention_body.h \
+  src/model/attention_grad_body.h \
+  src/model/attention_product_body.h \
+  src/model/attention_ref.c \
   src/model/batch_norm.c \
   src/model/batch_norm.h \
   src/model/contract_body.h \

@@ -1,0 +1,205 @@
+/* attention.cuh - the tiles of attention: 64 queries by 64 keys, by a block of
+ * 256 threads with 4 x 4 of its numbers each.
+ *
+ * A factor of a product lies in shared memory by k, then row or column, so that
+ * a thread reads its four at once; rows of more than 32 columns come one piece
+ * after the other. */
+#pragma once
+
+#include <float.h>
+
+#include "cuda/runtime/cuda_impl.h"
+
+extern "C" {
+#include "model/attention.h"
+}
+
+enum {
+  TS_ATTENTION_THREADS = 256,
+  TS_ATTENTION_TILE = 64,
+  TS_ATTENTION_STEP = 32, /* of k */
+  TS_ATTENTION_PITCH = 68 /* 16 bytes more: fewer turns for banks */
+};
+
+typedef float ts_attention_line[TS_ATTENTION_PITCH];
+
+struct ts_attention_shared {
+  ts_attention_line a[TS_ATTENTION_STEP], b[TS_ATTENTION_STEP];
+  ts_attention_line p[TS_ATTENTION_TILE];
+  float sum[2 * TS_ATTENTION_TILE];
+};
+
+/* This thread's four rows, four columns. */
+static __device__ __forceinline__ int ts_attention_row() {
+  return (int)threadIdx.x / 16 * 4;
+}
+static __device__ __forceinline__ int ts_attention_column() {
+  return (int)threadIdx.x % 16 * 4;
+}
+
+/* N rows of DIM columns; beyond are zeros. */
+struct ts_attention_rows {
+  const float *x;
+  int64_t stride;
+  int32_t n, dim;
+  __device__ __forceinline__ float at(int r, int c) const {
+    return r < n && c < dim ? __ldg(x + r * stride + c) : 0.0f;
+  }
+};
+
+/* A head of a sequence. */
+struct ts_attention_head {
+  int64_t s, begin, length;
+  int32_t h;
+  float norm;
+  __device__ ts_attention_head(const ts_attention_args &t, int64_t pair) {
+    s = pair / t.n_heads;
+    h = (int32_t)(pair % t.n_heads);
+    begin = t.offsets[s];
+    length = t.offsets[s + 1] - begin;
+    norm = 1 / (t.norm != 0 ? t.norm : (float)length);
+  }
+  /* A tile of rows from I on of an array with so many columns for a head. */
+  __device__ __forceinline__ ts_attention_rows rows(const float *x,
+                                                    int64_t stride, int32_t dim,
+                                                    int64_t i) const {
+    return {x + (begin + i) * stride + (int64_t)h * dim, stride,
+            (int32_t)min((int64_t)TS_ATTENTION_TILE, length - i), dim};
+  }
+  __device__ __forceinline__ int64_t at(int64_t stride, int32_t dim,
+                                        int64_t i) const {
+    return (begin + i) * stride + (int64_t)h * dim;
+  }
+  __device__ __forceinline__ bool sees(const ts_attention_args &t, int64_t i,
+                                       int64_t j) const {
+    return i < length && j < length && (!t.causal || j <= i);
+  }
+};
+
+/* x_ij from q_i . k_j. */
+static __device__ __forceinline__ float
+ts_attention_score(const ts_attention_args &t, const ts_attention_head &d,
+                   float x, int64_t i, int64_t j) {
+  x *= t.scale;
+  if (t.bias)
+    x += __ldg(t.bias + d.h * ts_attention_buckets(&t) +
+               ts_attention_bucket(&t, i - j));
+  if (t.slopes) x -= __ldg(t.slopes + d.h) * fabsf((float)(i - j));
+  return x;
+}
+
+/* sum += over STEP k of A[k][row] B[k][column]. */
+static __device__ __forceinline__ void
+ts_attention_product(float sum[4][4], const ts_attention_line *a,
+                     const ts_attention_line *b) {
+#pragma unroll 8
+  for (int k = 0; k < TS_ATTENTION_STEP; k++) {
+    const float4 x = *(const float4 *)(a[k] + ts_attention_row());
+    const float4 y = *(const float4 *)(b[k] + ts_attention_column());
+    const float xs[4] = {x.x, x.y, x.z, x.w}, ys[4] = {y.x, y.y, y.z, y.w};
+#pragma unroll
+    for (int r = 0; r < 4; r++)
+#pragma unroll
+      for (int c = 0; c < 4; c++) sum[r][c] = fmaf(xs[r], ys[c], sum[r][c]);
+  }
+}
+
+/* to[k][r] = column COL + k of row r. */
+static __device__ __forceinline__ void
+ts_attention_turn(ts_attention_line *to, const ts_attention_rows &x, int col) {
+  for (int e = (int)threadIdx.x; e < TS_ATTENTION_TILE * TS_ATTENTION_STEP;
+       e += TS_ATTENTION_THREADS) {
+    const int r = e / TS_ATTENTION_STEP, k = e % TS_ATTENTION_STEP;
+    to[k][r] = x.at(r, col + k);
+  }
+}
+
+/* sum = the dot products of rows of X with rows of Y. */
+static __device__ __forceinline__ void
+ts_attention_dots(float sum[4][4], ts_attention_shared &m,
+                  const ts_attention_rows &x, const ts_attention_rows &y) {
+#pragma unroll
+  for (int r = 0; r < 4; r++)
+#pragma unroll
+    for (int c = 0; c < 4; c++) sum[r][c] = 0;
+  for (int col = 0; col < x.dim; col += TS_ATTENTION_STEP) {
+    __syncthreads();
+    ts_attention_turn(m.a, x, col);
+    ts_attention_turn(m.b, y, col);
+    __syncthreads();
+    ts_attention_product(sum, m.a, m.b);
+  }
+}
+
+/* A tile's numbers, of k by rows: for what they are factors of. */
+static __device__ __forceinline__ void ts_attention_put(ts_attention_shared &m,
+                                                        const float x[4][4]) {
+  __syncthreads();
+#pragma unroll
+  for (int c = 0; c < 4; c++)
+    *(float4 *)(m.p[ts_attention_column() + c] + ts_attention_row()) =
+        make_float4(x[0][c], x[1][c], x[2][c], x[3][c]);
+}
+
+/* sum += over k of m.p[k][row] times columns from COL on of Y's row k. */
+static __device__ __forceinline__ void
+ts_attention_times(float sum[4][4], ts_attention_shared &m,
+                   const ts_attention_rows &y, int col) {
+  for (int row = 0; row < TS_ATTENTION_TILE; row += TS_ATTENTION_STEP) {
+    __syncthreads();
+    for (int e = (int)threadIdx.x; e < TS_ATTENTION_TILE * TS_ATTENTION_STEP;
+         e += TS_ATTENTION_THREADS) {
+      const int k = e / TS_ATTENTION_TILE, c = e % TS_ATTENTION_TILE;
+      m.b[k][c] = y.at(row + k, col + c);
+    }
+    __syncthreads();
+    ts_attention_product(sum, m.p + row, m.b);
+  }
+}
+
+/* Columns from COL on of this thread's rows of the N at X, times their
+ * FACTOR. */
+static __device__ __forceinline__ void
+ts_attention_store(float *x, int64_t stride, int64_t n, int32_t dim, int col,
+                   const float sum[4][4], const float factor[4]) {
+#pragma unroll
+  for (int r = 0; r < 4; r++)
+#pragma unroll
+    for (int c = 0; c < 4; c++) {
+      const int row = ts_attention_row() + r,
+                at = col + ts_attention_column() + c;
+      if (row < n && at < dim) x[row * stride + at] = factor[r] * sum[r][c];
+    }
+}
+
+/* Tasks: TILES of each head of each sequence, PIECES of its columns each. */
+struct ts_attention_tasks {
+  int64_t n, tiles, pieces;
+};
+
+static inline ts_attention_tasks
+ts_attention_tasks_of(const ts_attention_args *t, int32_t columns) {
+  ts_attention_tasks w = {};
+  w.tiles = ts_ceil_div(t->max_length, TS_ATTENTION_TILE);
+  w.pieces = ts_ceil_div(columns, TS_ATTENTION_TILE);
+  w.n = t->n_sequences * t->n_heads * w.tiles * w.pieces;
+  return w;
+}
+
+/* body(head, first row of the tile, first column of the piece) for this block's
+ * tasks. */
+template <class Body>
+static __device__ __forceinline__ void
+ts_attention_each(const ts_attention_args &t, const ts_attention_tasks &w,
+                  Body body) {
+  for (int64_t k = blockIdx.x; k < w.n; k += gridDim.x) {
+    const int64_t tile = k / w.pieces;
+    const ts_attention_head d(t, tile / w.tiles);
+    const int64_t row = tile % w.tiles * TS_ATTENTION_TILE;
+    if (row < d.length) body(d, row, (int)(k % w.pieces) * TS_ATTENTION_TILE);
+  }
+}
+
+static inline ts_cuda_shape ts_attention_shape(const ts_attention_tasks &w) {
+  return {ts_grid(w.n, 1, TS_GRID_X_MAX), TS_ATTENTION_THREADS};
+}

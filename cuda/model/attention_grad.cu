@@ -1,0 +1,213 @@
+/* attention_grad.cu - attention's gradients: a block has 64 queries and goes
+ * over the keys for dq, or 64 keys and goes over the queries for dk, dv and its
+ * part of dbias; scores are made anew by both. */
+#include "cuda/model/attention.cuh"
+#include "cuda/model/columns.cuh"
+
+/* What a query has beside its row. */
+struct ts_attention_query {
+  float lse, dot; /* of softmax; dot: d_o . o */
+};
+
+static __device__ __forceinline__ ts_attention_query ts_attention_query_of(
+    const ts_attention_args &t, const ts_attention_head &d, int64_t i) {
+  const int64_t at = (d.begin + i) * t.n_heads + d.h;
+  if (t.kind != TS_ATTENTION_SOFTMAX || i >= d.length) return {0, 0};
+  return {__ldg(t.lse + at), ((const float *)t.work)[at]};
+}
+
+/* X: q . k becomes p; DX: the gradient of p that of the score. */
+static __device__ __forceinline__ void
+ts_attention_grad_of(const ts_attention_args &t, const ts_attention_head &d,
+                     const ts_attention_query &own, int64_t i, int64_t j,
+                     float *x, float *dx) {
+  if (!d.sees(t, i, j)) {
+    *x = *dx = 0;
+    return;
+  }
+  const float y = ts_attention_score(t, d, *x, i, j);
+  if (t.kind == TS_ATTENTION_SOFTMAX) {
+    *x = expf(y - own.lse);
+    *dx = *x * (*dx - own.dot);
+  } else {
+    const float f = 1 / (1 + expf(-y));
+    *x = d.norm * y * f;
+    *dx *= d.norm * f * (1 + y * (1 - f));
+  }
+}
+
+/* ---- queries ------------------------------------------------------------- */
+
+static __device__ void ts_attention_dq_block(const ts_attention_args &t,
+                                             const ts_attention_head &d,
+                                             int64_t i, int col,
+                                             ts_attention_shared &m) {
+  const int64_t end =
+      t.causal ? min(d.length, i + TS_ATTENTION_TILE) : d.length;
+  const ts_attention_rows q = d.rows(t.q, t.q_stride, t.dim, i);
+  const ts_attention_rows g = d.rows(t.d_o, t.o_stride, t.v_dim, i);
+  float dq[4][4] = {};
+  const float scale[4] = {t.scale, t.scale, t.scale, t.scale};
+  ts_attention_query own[4];
+#pragma unroll
+  for (int r = 0; r < 4; r++)
+    own[r] = ts_attention_query_of(t, d, i + ts_attention_row() + r);
+  for (int64_t j = 0; j < end; j += TS_ATTENTION_TILE) {
+    const ts_attention_rows k = d.rows(t.k, t.k_stride, t.dim, j);
+    float x[4][4], dx[4][4];
+    ts_attention_dots(x, m, q, k);
+    ts_attention_dots(dx, m, g, d.rows(t.v, t.v_stride, t.v_dim, j));
+#pragma unroll
+    for (int r = 0; r < 4; r++)
+#pragma unroll
+      for (int c = 0; c < 4; c++)
+        ts_attention_grad_of(t, d, own[r], i + ts_attention_row() + r,
+                             j + ts_attention_column() + c, &x[r][c],
+                             &dx[r][c]);
+    ts_attention_put(m, dx);
+    ts_attention_times(dq, m, k, col);
+  }
+  ts_attention_store(t.dq + d.at(t.q_stride, t.dim, i), t.q_stride,
+                     d.length - i, t.dim, col, dq, scale);
+}
+
+static __global__ void __launch_bounds__(TS_ATTENTION_THREADS)
+    ts_attention_dq_kernel(const __grid_constant__ ts_attention_args t,
+                           const __grid_constant__ ts_attention_tasks w) {
+  __shared__ ts_attention_shared m;
+  ts_attention_each(t, w, [&](const ts_attention_head &d, int64_t i, int col) {
+    ts_attention_dq_block(t, d, i, col, m);
+  });
+}
+
+/* ---- keys ---------------------------------------------------------------- */
+
+/* Adds the tile's gradients of scores, in m.p by query and key, to PART: the
+ * sums of diagonals, those of one bucket by the first of them. */
+static __device__ void ts_attention_bias_grad(const ts_attention_args &t,
+                                              ts_attention_shared &m,
+                                              int64_t by, float *part) {
+  const int own = (int)threadIdx.x, last = 2 * TS_ATTENTION_TILE - 2;
+  const int64_t first = by - (TS_ATTENTION_TILE - 1); /* distance 0's */
+  __syncthreads();
+  if (own <= last) {
+    float sum = 0;
+    for (int i = 0; i < TS_ATTENTION_TILE; i++) {
+      const int j = i - (own - (TS_ATTENTION_TILE - 1));
+      if (j >= 0 && j < TS_ATTENTION_TILE) sum += m.p[i][j];
+    }
+    m.sum[own] = sum;
+  }
+  __syncthreads();
+  const int64_t bucket = ts_attention_bucket(&t, first + own);
+  if (own > last || (own && ts_attention_bucket(&t, first + own - 1) == bucket))
+    return;
+  float sum = m.sum[own];
+  for (int k = own + 1;
+       k <= last && ts_attention_bucket(&t, first + k) == bucket; k++)
+    sum += m.sum[k];
+  part[bucket] += sum;
+}
+
+static __device__ void ts_attention_dk_block(const ts_attention_args &t,
+                                             const ts_attention_head &d,
+                                             int64_t j, int col,
+                                             ts_attention_shared &m) {
+  const ts_attention_rows k = d.rows(t.k, t.k_stride, t.dim, j);
+  const ts_attention_rows v = d.rows(t.v, t.v_stride, t.v_dim, j);
+  const int64_t at = ts_attention_part(d.s, d.begin, TS_ATTENTION_TILE) +
+                     j / TS_ATTENTION_TILE;
+  float dk[4][4] = {}, dv[4][4] = {};
+  const float one[4] = {1, 1, 1, 1};
+  const float scale[4] = {t.scale, t.scale, t.scale, t.scale};
+  for (int64_t i = t.causal ? j : 0; i < d.length; i += TS_ATTENTION_TILE) {
+    const ts_attention_rows q = d.rows(t.q, t.q_stride, t.dim, i);
+    const ts_attention_rows g = d.rows(t.d_o, t.o_stride, t.v_dim, i);
+    float x[4][4], dx[4][4];
+    ts_attention_dots(x, m, k, q);
+    ts_attention_dots(dx, m, v, g);
+#pragma unroll
+    for (int c = 0; c < 4; c++) {
+      const int64_t own = i + ts_attention_column() + c;
+      const ts_attention_query query = ts_attention_query_of(t, d, own);
+#pragma unroll
+      for (int r = 0; r < 4; r++)
+        ts_attention_grad_of(t, d, query, own, j + ts_attention_row() + r,
+                             &x[r][c], &dx[r][c]);
+    }
+    ts_attention_put(m, x);
+    ts_attention_times(dv, m, g, col);
+    ts_attention_put(m, dx);
+    ts_attention_times(dk, m, q, col);
+    if (t.dbias && col == 0)
+      ts_attention_bias_grad(t, m, i - j,
+                             ts_attention_parts(&t) +
+                                 (at * t.n_heads + d.h) *
+                                     ts_attention_buckets(&t));
+  }
+  ts_attention_store(t.dk + d.at(t.k_stride, t.dim, j), t.k_stride,
+                     d.length - j, t.dim, col, dk, scale);
+  ts_attention_store(t.dv + d.at(t.v_stride, t.v_dim, j), t.v_stride,
+                     d.length - j, t.v_dim, col, dv, one);
+}
+
+static __global__ void __launch_bounds__(TS_ATTENTION_THREADS)
+    ts_attention_dk_kernel(const __grid_constant__ ts_attention_args t,
+                           const __grid_constant__ ts_attention_tasks w) {
+  __shared__ ts_attention_shared m;
+  ts_attention_each(t, w, [&](const ts_attention_head &d, int64_t j, int col) {
+    ts_attention_dk_block(t, d, j, col, m);
+  });
+}
+
+/* ---- before and after ---------------------------------------------------- */
+
+/* work[token, head] = d_o . o, a warp for each. */
+static __global__ void __launch_bounds__(TS_ATTENTION_THREADS)
+    ts_attention_dot_kernel(const __grid_constant__ ts_attention_args t) {
+  const int warps = TS_ATTENTION_THREADS / 32, lane = (int)threadIdx.x % 32;
+  for (int64_t k = (int64_t)blockIdx.x * warps + threadIdx.x / 32;
+       k < t.n_tokens * t.n_heads; k += (int64_t)gridDim.x * warps) {
+    const int64_t at = k / t.n_heads * t.o_stride + k % t.n_heads * t.v_dim;
+    float sum = 0;
+    for (int c = lane; c < t.v_dim; c += 32)
+      sum = fmaf(__ldg(t.d_o + at + c), __ldg(t.out + at + c), sum);
+    for (int by = 16; by > 0; by /= 2)
+      sum += __shfl_xor_sync(0xffffffff, sum, by);
+    if (lane == 0) ((float *)t.work)[k] = sum;
+  }
+}
+
+struct ts_attention_bias_parts {
+  const float *part;
+  int32_t n;
+  __device__ __forceinline__ ts_pair at(int64_t r, int32_t c) const {
+    return {(double)part[r * n + c], 0};
+  }
+};
+
+ts_err ts_cuda_attention_grad(const ts_attention_args *t) {
+  const ts_attention_tasks queries = ts_attention_tasks_of(t, t->dim);
+  const ts_attention_tasks keys =
+      ts_attention_tasks_of(t, t->dim > t->v_dim ? t->dim : t->v_dim);
+  const int32_t n =
+      t->dbias ? (int32_t)(t->n_heads * ts_attention_buckets(t)) : 0;
+  const int64_t parts = t->n_tokens / TS_ATTENTION_TILE + t->n_sequences;
+  const ts_attention_bias_parts f = {ts_attention_parts(t), n};
+  if (n)
+    TS_DO(ts_cuda_set(ts_attention_parts(t), 0,
+                      (size_t)(parts * n) * sizeof *f.part));
+  if (queries.n) {
+    if (t->kind == TS_ATTENTION_SOFTMAX)
+      TS_DO(TS_CUDA_LAUNCH(ts_attention_dot_kernel,
+                           ts_cuda_strided(t->n_tokens * t->n_heads,
+                                           TS_ATTENTION_THREADS / 32,
+                                           TS_ATTENTION_THREADS),
+                           *t));
+    TS_DO(TS_CUDA_LAUNCH(ts_attention_dq_kernel, ts_attention_shape(queries),
+                         *t, queries));
+    TS_DO(TS_CUDA_LAUNCH(ts_attention_dk_kernel, ts_attention_shape(keys), *t,
+                         keys));
+  }
+  return n ? ts_columns(f, parts, n, t->dbias, (float *)NULL) : TS_OK;
+}

@@ -1,0 +1,53 @@
+/* attention.h - what all versions of attention share: buckets of biases, and
+ * the scratch of the backward pass.  All of it is Local. */
+#pragma once
+
+#include "model/kernels.h"
+
+#ifdef __CUDACC__
+#define TS_ATTENTION_BOTH __host__ __device__
+#else
+#define TS_ATTENTION_BOTH
+#endif
+
+/* A part of dbias is of one sequence's keys: so many or more. */
+enum { TS_ATTENTION_PART = 48 };
+
+/* The least i - j that has a bucket of its own. */
+TS_ATTENTION_BOTH static inline int64_t
+ts_attention_least(const ts_attention_args *t) {
+  return t->causal ? 0 : 1 - (int64_t)t->n_buckets;
+}
+
+/* Of a head. */
+TS_ATTENTION_BOTH static inline int64_t
+ts_attention_buckets(const ts_attention_args *t) {
+  return t->n_buckets - ts_attention_least(t);
+}
+
+TS_ATTENTION_BOTH static inline int64_t
+ts_attention_bucket(const ts_attention_args *t, int64_t distance) {
+  const int64_t least = ts_attention_least(t), most = t->n_buckets - 1;
+  return (distance < least ? least : distance > most ? most : distance) - least;
+}
+
+/* Parts of dbias (n_heads, buckets) that a sequence with its first token at
+ * BEGIN has from here on, one for so many KEYS: room for
+ * n_tokens / KEYS + n_sequences parts is enough for all. */
+TS_ATTENTION_BOTH static inline int64_t
+ts_attention_part(int64_t s, int64_t begin, int64_t keys) {
+  return begin / keys + s;
+}
+
+/* The parts of dbias, behind o's gradient times o (tokens, n_heads). */
+TS_ATTENTION_BOTH static inline float *
+ts_attention_parts(const ts_attention_args *t) {
+  return (float *)t->work + t->n_tokens * t->n_heads;
+}
+
+/* Bytes of WORK, where bias says whether there is dbias. */
+static inline int64_t ts_attention_work_bytes(const ts_attention_args *t) {
+  const int64_t parts = t->n_tokens / TS_ATTENTION_PART + t->n_sequences;
+  const int64_t each = t->bias ? ts_attention_buckets(t) : 0;
+  return 4 * t->n_heads * (t->n_tokens + parts * each);
+}

@@ -1,0 +1,258 @@
+/* attention_body.h - attention, for each instruction set.
+ *
+ * Tiles are of keys (rows) by queries (columns), from the start of a sequence
+ * on.  So what softmax needs of a query goes down a column, 16 queries at
+ * once, keys and their gradients are read as they lie, and queries alone are
+ * transposed.  A task has up to GROUP queries: keys go by once, with the
+ * largest score, the sum and o of each query so far (Milakov and Gimelshein,
+ * "Online normalizer calculation for softmax", 2018). */
+#pragma once
+
+#include <float.h>
+#include <math.h>
+
+#include "model/attention_product_body.h"
+
+/* A head of a sequence. */
+typedef struct attention_head {
+  const ts_attention_args *t;
+  int64_t s, begin, length;
+  int32_t h;
+  float norm; /* silu: 1 / norm */
+} attention_head;
+
+/* AT: of the pairs of a sequence and a head. */
+static attention_head head_of(const ts_attention_args *t, int64_t at) {
+  const int64_t s = at / t->n_heads;
+  attention_head d = {.t = t,
+                      .s = s,
+                      .begin = t->offsets[s],
+                      .length = t->offsets[s + 1] - t->offsets[s],
+                      .h = (int32_t)(at % t->n_heads)};
+  d.norm = 1 / (t->norm != 0 ? t->norm : (float)d.length);
+  return d;
+}
+
+/* Row I of an array with N columns for a head. */
+#define TS_HEAD_ROW(d, array, stride, n, i)                                    \
+  ((d)->t->array + ((d)->begin + (i)) * (d)->t->stride +                       \
+   (int64_t)(d)->h * (d)->t->n)
+
+static int64_t least_of(int64_t a, int64_t b) {
+  return a < b ? a : b;
+}
+
+/* N floats of a thread's scratch; whole vectors. */
+static float *cut_off(float **from, int64_t n) {
+  float *p = *from;
+  *from += padded(n);
+  return p;
+}
+
+/* What a tile of keys from J on and queries from I on has. */
+typedef struct attention_tile {
+  int64_t i, j, n_i, n_j, lanes; /* n_i in whole panels */
+  bool corner;                   /* keys after queries don't count */
+} attention_tile;
+
+static attention_tile tile_of(const attention_head *d, int64_t i, int64_t j) {
+  const int64_t n_i = least_of(TILE, d->length - i);
+  return (attention_tile){i,           j,
+                          n_i,         least_of(TILE, d->length - j),
+                          padded(n_i), d->t->causal && i == j};
+}
+
+/* ---- scores -------------------------------------------------------------- */
+
+/* What is added to scores, by i - j: NEAR[TILE - 1 + c - r] in row r, column
+ * c. */
+static void near_of(const attention_head *d, const attention_tile *w,
+                    float near[2 * TILE]) {
+  const ts_attention_args *t = d->t;
+  const float *bias = t->bias ? t->bias + d->h * ts_attention_buckets(t) : NULL;
+  const float slope = t->slopes ? t->slopes[d->h] : 0;
+  for (int64_t k = 0; k < 2 * TILE; k++) {
+    const int64_t by = w->i - w->j - (TILE - 1) + k;
+    const float b = bias ? bias[ts_attention_bucket(t, by)] : 0;
+    near[k] = b - slope * (float)(by < 0 ? -by : by);
+  }
+}
+
+/* X (keys, TILE) from queries QT (dim, TILE), which are scaled.  Before the
+ * panel of a corner's diagonal it's left as it is. */
+static void scores_of(const attention_head *d, const attention_tile *w,
+                      float *restrict x, const float *qt) {
+  const ts_attention_args *t = d->t;
+  float near[2 * TILE];
+  product_along(&(tile_product){.c = x,
+                                .a = TS_HEAD_ROW(d, k, k_stride, dim, w->j),
+                                .b = qt,
+                                .c_r = TILE,
+                                .a_r = t->k_stride,
+                                .b_k = TILE,
+                                .n_r = w->n_j,
+                                .n_k = t->dim,
+                                .n_panels = (int32_t)(w->lanes / LANES),
+                                .part = w->corner ? PANELS_FROM_ROW : WHOLE});
+  if (!t->bias && !t->slopes) return;
+  near_of(d, w, near);
+  for (int64_t r = 0; r < w->n_j; r++)
+    TS_EACH(c, w->lanes) x[r * TILE + c] += near[TILE - 1 + c - r];
+}
+
+/* The first column of row R that is more than zeros, on a panel's border; SET:
+ * what is left out of its panel gets HOLE, all before it 0. */
+static int64_t row_start(const attention_tile *w, int64_t r, float *x,
+                         float hole) {
+  const int64_t from = w->corner ? r / LANES * LANES : 0;
+  if (!w->corner) return 0;
+  TS_EACH(c, from) x[c] = 0;
+  for (int64_t c = from; c < r; c++) x[c] = hole;
+  return from;
+}
+
+/* ---- forward ------------------------------------------------------------- */
+
+typedef struct attention_room {
+  float *qt, *o, *most, *sum; /* of GROUP queries; qt tile by tile */
+  float *v, *x, *rows;        /* of a tile */
+} attention_room;
+
+static attention_room room_of(const ts_attention_args *t, float *from) {
+  const int64_t dim = padded(t->dim), v_dim = padded(t->v_dim);
+  attention_room m;
+  m.qt = cut_off(&from, GROUP * dim);
+  m.o = cut_off(&from, GROUP * v_dim);
+  m.most = cut_off(&from, GROUP);
+  m.sum = cut_off(&from, GROUP);
+  m.v = cut_off(&from, TILE * v_dim);
+  m.x = cut_off(&from, TILE * TILE);
+  m.rows = from;
+  return m;
+}
+
+/* X becomes exp(x - most so far); FACTOR: what those before it are times. */
+static void soft_tile(const attention_tile *w, float *restrict x,
+                      float *restrict most, float *restrict sum,
+                      float *restrict factor) {
+  TS_EACH(c, w->lanes) factor[c] = most[c];
+  for (int64_t r = 0; r < w->n_j; r++) {
+    float *row = x + r * TILE;
+    const int64_t from = row_start(w, r, row, -INFINITY);
+    TS_EACH(c, w->lanes - from) {
+      const float v = row[from + c], m = most[from + c];
+      most[from + c] = v > m ? v : m;
+    }
+  }
+  TS_EACH(c, w->lanes) {
+    factor[c] = exp_below(factor[c] - most[c]);
+    sum[c] *= factor[c];
+  }
+  for (int64_t r = 0; r < w->n_j; r++) {
+    const int64_t from = w->corner ? r / LANES * LANES : 0;
+    float *row = x + r * TILE;
+    TS_EACH(c, w->lanes - from) {
+      const float e = exp_below(row[from + c] - most[from + c]);
+      row[from + c] = e;
+      sum[from + c] += e;
+    }
+  }
+}
+
+static void silu_tile(const attention_tile *w, float *x, float norm) {
+  for (int64_t r = 0; r < w->n_j; r++, x += TILE) {
+    const int64_t from = row_start(w, r, x, 0); /* of 0 it is 0 */
+    TS_EACH(c, w->lanes - from)
+    x[from + c] = norm * act_of(TS_ACT_SILU, false, x[from + c], 0);
+  }
+}
+
+/* Keys from J on for the queries at I; AT: these in the group. */
+static void forward_tile(const attention_head *d, const attention_room *m,
+                         int64_t i, int64_t at, int64_t j) {
+  const ts_attention_args *t = d->t;
+  const attention_tile w = tile_of(d, i, j);
+  const int64_t pad = padded(t->v_dim);
+  const bool soft = t->kind == TS_ATTENTION_SOFTMAX;
+  float factor[TILE];
+  scores_of(d, &w, m->x, m->qt + at * padded(t->dim));
+  if (soft)
+    soft_tile(&w, m->x, m->most + at, m->sum + at, factor);
+  else
+    silu_tile(&w, m->x, d->norm);
+  product_across(&(tile_product){.c = m->o + at * pad,
+                                 .a = m->x,
+                                 .b = m->v,
+                                 .factor = soft ? factor : NULL,
+                                 .c_r = pad,
+                                 .a_r = 1,
+                                 .b_k = pad,
+                                 .n_r = w.n_i,
+                                 .n_k = w.n_j,
+                                 .n_panels = (int32_t)(pad / LANES),
+                                 .add = j > 0,
+                                 .part = w.corner ? K_TO_ROW : WHOLE});
+}
+
+static void put_queries(const attention_head *d, const attention_room *m,
+                        int64_t from, int64_t n) {
+  const ts_attention_args *t = d->t;
+  const bool soft = t->kind == TS_ATTENTION_SOFTMAX;
+  for (int64_t i = 0; i < n; i++) {
+    float *to = TS_HEAD_ROW(d, o, o_stride, v_dim, from + i);
+    const float *o = m->o + i * padded(t->v_dim), sum = m->sum[i];
+    const float by = soft ? 1 / sum : 1;
+    TS_EACH(c, t->v_dim) to[c] = by * o[c];
+    if (soft)
+      t->lse[(d->begin + from + i) * t->n_heads + d->h] =
+          m->most[i] + logf(sum);
+  }
+}
+
+/* The GROUP queries from FROM on. */
+static void forward_group(const attention_head *d, int64_t from,
+                          float *scratch) {
+  const ts_attention_args *t = d->t;
+  const attention_room m = room_of(t, scratch);
+  const int64_t n = least_of(GROUP, d->length - from);
+  const int64_t end = t->causal ? from + n : d->length;
+  for (int64_t i = 0; i < n; i += TILE) {
+    const int64_t n_i = least_of(TILE, n - i);
+    pack_rows(m.rows, TS_HEAD_ROW(d, q, q_stride, dim, from + i), t->q_stride,
+              n_i, t->dim, t->scale);
+    turn_rows(m.qt + i * padded(t->dim), m.rows, n_i, t->dim);
+  }
+  TS_EACH(i, GROUP) {
+    m.most[i] = -FLT_MAX; /* minus infinity may be a score */
+    m.sum[i] = 0;
+  }
+  for (int64_t j = 0; j < end; j += TILE) {
+    pack_rows(m.v, TS_HEAD_ROW(d, v, v_stride, v_dim, j), t->v_stride,
+              least_of(TILE, d->length - j), t->v_dim, 1);
+    for (int64_t i = t->causal && j > from ? j - from : 0; i < n; i += TILE)
+      forward_tile(d, &m, from + i, i, j);
+  }
+  put_queries(d, &m, from, n);
+}
+
+static int64_t groups_of(const ts_attention_args *t) {
+  return (t->max_length + GROUP - 1) / GROUP;
+}
+
+static ts_err attention(const ts_attention_args *t) {
+  const int64_t groups = groups_of(t);
+  const int64_t n = t->n_sequences * t->n_heads * groups;
+  const int64_t each = (GROUP + TILE) * (padded(t->dim) + padded(t->v_dim)) +
+                       2 * GROUP + TILE * TILE;
+  float *scratch;
+  TS_DO(ts_mem_many(scratch, omp_get_max_threads() * each, ACTIVATIONS));
+#pragma omp parallel for schedule(dynamic)
+  for (int64_t at = 0; at < n; at++) { /* the longest of causal ones first */
+    const attention_head d = head_of(t, at / groups);
+    const int64_t from = (groups - 1 - at % groups) * GROUP;
+    if (from < d.length)
+      forward_group(&d, from, scratch + omp_get_thread_num() * each);
+  }
+  ts_mem_free(scratch);
+  return TS_OK;
+}

@@ -1,0 +1,271 @@
+/* attention_grad_body.h - attention's gradients, for each instruction set.
+ *
+ * Scores and p are made anew, tile by tile (attention_body.h).  A group of keys
+ * has its gradients in scratch while queries go by; those of queries are added
+ * group by group.  With enough sequences a task has a whole one, and a tile
+ * serves all three gradients; else groups of queries, then of keys, are tasks,
+ * which makes each tile twice.  The sums and their order are the same. */
+#pragma once
+
+#include "model/attention_body.h"
+
+typedef struct grad_room {
+  float *k, *dk, *dv;              /* of a GROUP of keys */
+  float *q, *d_o, *qt, *d_ot, *dq; /* of a tile of queries */
+  float *lse, *dot;                /* of these; dot: d_o . o */
+  float *x, *dx;                   /* of a tile: p and its gradient */
+  float *part;                     /* of dbias */
+  bool queries, keys;              /* whose gradients are wanted */
+} grad_room;
+
+static int64_t grad_floats(const ts_attention_args *t) {
+  return (GROUP + 2 * TILE) * (2 * padded(t->dim) + padded(t->v_dim)) +
+         2 * TILE + 2 * TILE * TILE;
+}
+
+static grad_room grad_room_of(const ts_attention_args *t, float *from) {
+  const int64_t dim = padded(t->dim), v_dim = padded(t->v_dim);
+  grad_room m = {.k = cut_off(&from, GROUP * dim)};
+  m.dk = cut_off(&from, GROUP * dim);
+  m.dv = cut_off(&from, GROUP * v_dim);
+  m.q = cut_off(&from, TILE * dim);
+  m.qt = cut_off(&from, TILE * dim);
+  m.dq = cut_off(&from, TILE * dim);
+  m.d_o = cut_off(&from, TILE * v_dim);
+  m.d_ot = cut_off(&from, TILE * v_dim);
+  m.lse = cut_off(&from, TILE);
+  m.dot = cut_off(&from, TILE);
+  m.x = cut_off(&from, TILE * TILE);
+  m.dx = cut_off(&from, TILE * TILE);
+  return m;
+}
+
+/* The N_I queries from I on. */
+static void load_queries(const attention_head *d, const grad_room *m, int64_t i,
+                         int64_t n_i) {
+  const ts_attention_args *t = d->t;
+  const float *d_o = TS_HEAD_ROW(d, d_o, o_stride, v_dim, i);
+  pack_rows(m->q, TS_HEAD_ROW(d, q, q_stride, dim, i), t->q_stride, n_i, t->dim,
+            t->scale);
+  pack_rows(m->d_o, d_o, t->o_stride, n_i, t->v_dim, 1);
+  turn_rows(m->qt, m->q, n_i, t->dim);
+  turn_rows(m->d_ot, m->d_o, n_i, t->v_dim);
+  if (t->kind != TS_ATTENTION_SOFTMAX) return;
+  for (int64_t c = 0; c < n_i; c++) {
+    const float *o = TS_HEAD_ROW(d, out, o_stride, v_dim, i + c);
+    const float *g = d_o + c * t->o_stride;
+    m->lse[c] = t->lse[(d->begin + i + c) * t->n_heads + d->h];
+    TS_LANES_SUM(m->dot[c], e, t->v_dim, g[e] * o[e]);
+  }
+}
+
+/* X: p of scores; DX: the gradient of scores from that of p. */
+static void soft_grad(const attention_tile *w, float *restrict x,
+                      float *restrict dx, const float *restrict lse,
+                      const float *restrict dot) {
+  for (int64_t r = 0; r < w->n_j; r++, x += TILE, dx += TILE) {
+    const int64_t from = row_start(w, r, x, -INFINITY);
+    (void)row_start(w, r, dx, 0);
+    TS_EACH(c, w->lanes - from) {
+      const float p = exp_below(x[from + c] - lse[from + c]);
+      x[from + c] = p;
+      dx[from + c] = p * (dx[from + c] - dot[from + c]);
+    }
+  }
+}
+
+static void silu_grad(const attention_tile *w, float *restrict x,
+                      float *restrict dx, float norm) {
+  for (int64_t r = 0; r < w->n_j; r++, x += TILE, dx += TILE) {
+    const int64_t from = row_start(w, r, x, 0);
+    (void)row_start(w, r, dx, 0);
+    TS_EACH(c, w->lanes - from) {
+      const float v = x[from + c];
+      x[from + c] = norm * act_of(TS_ACT_SILU, false, v, 0);
+      dx[from + c] *= norm * act_of(TS_ACT_SILU, true, v, 0);
+    }
+  }
+}
+
+static void add_bias_grad(const attention_head *d, const attention_tile *w,
+                          const float *restrict dx, float *part) {
+  float near[2 * TILE] = {0};
+  for (int64_t r = 0; r < w->n_j; r++)
+    TS_EACH(c, w->n_i) near[TILE - 1 + c - r] += dx[r * TILE + c];
+  for (int64_t k = 0; k < 2 * TILE; k++)
+    part[ts_attention_bucket(d->t, w->i - w->j - (TILE - 1) + k)] += near[k];
+}
+
+/* C (rows of keys, from AT on) += X (keys, queries) times rows of B. */
+static void add_to_keys(const attention_tile *w, float *c, const float *x,
+                        const float *b, int64_t pad) {
+  product_along(&(tile_product){.c = c,
+                                .a = x,
+                                .b = b,
+                                .c_r = pad,
+                                .a_r = TILE,
+                                .b_k = pad,
+                                .n_r = w->n_j,
+                                .n_k = w->n_i,
+                                .n_panels = (int32_t)(pad / LANES),
+                                .add = true,
+                                .part = w->corner ? K_FROM_ROW : WHOLE});
+}
+
+/* AT: the tile's first key in the group. */
+static void grad_tile(const attention_head *d, const grad_room *m, int64_t i,
+                      int64_t j, int64_t at) {
+  const ts_attention_args *t = d->t;
+  const attention_tile w = tile_of(d, i, j);
+  const int64_t dim = padded(t->dim), v_dim = padded(t->v_dim);
+  scores_of(d, &w, m->x, m->qt);
+  product_along(&(tile_product){.c = m->dx,
+                                .a = TS_HEAD_ROW(d, v, v_stride, v_dim, j),
+                                .b = m->d_ot,
+                                .c_r = TILE,
+                                .a_r = t->v_stride,
+                                .b_k = TILE,
+                                .n_r = w.n_j,
+                                .n_k = t->v_dim,
+                                .n_panels = (int32_t)(w.lanes / LANES),
+                                .part = w.corner ? PANELS_FROM_ROW : WHOLE});
+  if (t->kind == TS_ATTENTION_SOFTMAX)
+    soft_grad(&w, m->x, m->dx, m->lse, m->dot);
+  else
+    silu_grad(&w, m->x, m->dx, d->norm);
+  if (m->keys) {
+    add_to_keys(&w, m->dv + at * v_dim, m->x, m->d_o, v_dim);
+    add_to_keys(&w, m->dk + at * dim, m->dx, m->q, dim);
+    if (t->dbias) add_bias_grad(d, &w, m->dx, m->part);
+  }
+  if (m->queries)
+    product_across(&(tile_product){.c = m->dq,
+                                   .a = m->dx,
+                                   .b = m->k + at * dim,
+                                   .c_r = dim,
+                                   .a_r = 1,
+                                   .b_k = dim,
+                                   .n_r = w.n_i,
+                                   .n_k = w.n_j,
+                                   .n_panels = (int32_t)(dim / LANES),
+                                   .add = at > 0,
+                                   .part = w.corner ? K_TO_ROW : WHOLE});
+}
+
+/* Keys of a group, from FROM to END: zeros at first, then into their place. */
+static void begin_keys(const attention_head *d, grad_room *m, int64_t from,
+                       int64_t n) {
+  const ts_attention_args *t = d->t;
+  const int64_t buckets = t->dbias ? ts_attention_buckets(t) : 0;
+  const int64_t part = ts_attention_part(d->s, d->begin, GROUP) + from / GROUP;
+  pack_rows(m->k, TS_HEAD_ROW(d, k, k_stride, dim, from), t->k_stride, n,
+            t->dim, 1);
+  if (!m->keys) return;
+  memset(m->dk, 0, (size_t)(n * padded(t->dim)) * sizeof *m->dk);
+  memset(m->dv, 0, (size_t)(n * padded(t->v_dim)) * sizeof *m->dv);
+  if (!buckets) return;
+  m->part = ts_attention_parts(t) + (part * t->n_heads + d->h) * buckets;
+  memset(m->part, 0, (size_t)buckets * sizeof *m->part);
+}
+
+static void put_keys(const attention_head *d, const grad_room *m, int64_t from,
+                     int64_t n) {
+  const ts_attention_args *t = d->t;
+  for (int64_t j = 0; j < n; j++) {
+    float *dk = TS_HEAD_ROW(d, dk, k_stride, dim, from + j);
+    float *dv = TS_HEAD_ROW(d, dv, v_stride, v_dim, from + j);
+    const float *k = m->dk + j * padded(t->dim);
+    const float *v = m->dv + j * padded(t->v_dim);
+    TS_EACH(c, t->dim) dk[c] = k[c];
+    TS_EACH(c, t->v_dim) dv[c] = v[c];
+  }
+}
+
+/* The first group sets, others add. */
+static void put_queries_grad(const attention_head *d, const grad_room *m,
+                             int64_t i, int64_t n_i, bool add) {
+  const ts_attention_args *t = d->t;
+  for (int64_t r = 0; r < n_i; r++) {
+    float *to = TS_HEAD_ROW(d, dq, q_stride, dim, i + r);
+    const float *dq = m->dq + r * padded(t->dim);
+    if (add)
+      TS_EACH(c, t->dim) to[c] += t->scale * dq[c];
+    else
+      TS_EACH(c, t->dim) to[c] = t->scale * dq[c];
+  }
+}
+
+/* The group of keys from FROM on, and the queries in [START, END). */
+static void grad_group(const attention_head *d, grad_room *m, int64_t from,
+                       int64_t start, int64_t end) {
+  const bool causal = d->t->causal;
+  const int64_t n = least_of(GROUP, d->length - from);
+  begin_keys(d, m, from, n);
+  for (int64_t i = causal && from > start ? from : start; i < end; i += TILE) {
+    const int64_t n_i = least_of(TILE, d->length - i);
+    load_queries(d, m, i, n_i);
+    for (int64_t at = 0; at < n && (!causal || from + at <= i); at += TILE)
+      grad_tile(d, m, i, from + at, at);
+    if (m->queries) put_queries_grad(d, m, i, n_i, from > 0);
+  }
+  if (m->keys) put_keys(d, m, from, n);
+}
+
+/* ---- tasks --------------------------------------------------------------- */
+
+/* A whole sequence, or group AT of its queries, or of its keys. */
+static void grad_task(const attention_head *d, grad_room *m, int64_t at) {
+  if (m->queries) {
+    const int64_t start = m->keys ? 0 : at * GROUP;
+    const int64_t end =
+        m->keys ? d->length : least_of(d->length, start + GROUP);
+    for (int64_t j = 0; j < (d->t->causal ? end : d->length); j += GROUP)
+      grad_group(d, m, j, start, end);
+  } else {
+    grad_group(d, m, at * GROUP, 0, d->length);
+  }
+}
+
+static void grad_tasks(const ts_attention_args *t, float *scratch, bool queries,
+                       bool keys) {
+  const int64_t groups = queries && keys ? 1 : groups_of(t);
+#pragma omp parallel for schedule(dynamic)
+  for (int64_t k = 0; k < t->n_sequences * t->n_heads * groups; k++) {
+    const attention_head d = head_of(t, k / groups);
+    grad_room m =
+        grad_room_of(t, scratch + omp_get_thread_num() * grad_floats(t));
+    m.queries = queries, m.keys = keys;
+    if (k % groups * GROUP < d.length) grad_task(&d, &m, k % groups);
+  }
+}
+
+/* dbias from its parts, in the order of sequences and their keys. */
+static void sum_parts(const ts_attention_args *t) {
+  const int64_t n = t->n_heads * ts_attention_buckets(t);
+  const float *parts = ts_attention_parts(t);
+#pragma omp parallel for schedule(static)
+  for (int64_t b = 0; b < n; b++) {
+    double sum = 0;
+    for (int64_t s = 0; s < t->n_sequences; s++)
+      for (int64_t at = t->offsets[s], k = ts_attention_part(s, at, GROUP);
+           at < t->offsets[s + 1]; at += GROUP, k++)
+        sum += (double)parts[k * n + b];
+    t->dbias[b] = (float)sum;
+  }
+}
+
+static ts_err attention_grad(const ts_attention_args *t) {
+  const int64_t threads = omp_get_max_threads();
+  const int64_t pairs = t->n_sequences * t->n_heads;
+  float *scratch;
+  TS_DO(ts_mem_many(scratch, threads * grad_floats(t), ACTIVATIONS));
+  if (2 * pairs >= 3 * threads || threads == 1) {
+    grad_tasks(t, scratch, true, true);
+  } else {
+    grad_tasks(t, scratch, true, false);
+    grad_tasks(t, scratch, false, true);
+  }
+  if (t->dbias) sum_parts(t);
+  ts_mem_free(scratch);
+  return TS_OK;
+}

@@ -1,0 +1,135 @@
+/* attention_product_body.h - the small products that attention's tiles are
+ * made of, for each instruction set.
+ *
+ * Six rows of C, up to four panels of 16 columns, stay in registers over k:
+ * rows of A are spread, B's panels are read as they lie.  Both sides come from
+ * the cache; what is packed is padded to whole panels. */
+#pragma once
+
+#include <string.h>
+
+#include "model/attention.h"
+#include "sparse/isa.h"
+
+enum {
+  TILE = 48,        /* queries by keys */
+  GROUP = 5 * TILE, /* of either, that are packed once */
+  TILE_ROWS = 6,    /* a divisor of TILE */
+  TILE_PANELS = TS_WIDTH == 16 ? 4 : 1
+};
+
+/* Tiles on the diagonal are half empty: what of them is left out.  Zeros
+ * remain within the six rows. */
+typedef enum {
+  WHOLE,
+  PANELS_FROM_ROW, /* of columns; those before stay as they are */
+  K_TO_ROW,        /* k at rows or before */
+  K_FROM_ROW
+} tile_part;
+
+/* C (n_r, 16 n_panels) = the sum over k of A[r][k] B[k][c]; where ADD, on top
+ * of FACTOR[r] C (NULL: C). */
+typedef struct tile_product {
+  float *c;
+  const float *a, *b, *factor;
+  int64_t c_r, a_r, b_k; /* strides */
+  int64_t n_r, n_k;
+  int32_t n_panels;
+  bool add;
+  tile_part part;
+} tile_product;
+
+/* Rows that aren't there are the last one again. */
+TS_BODY void tile_rows(const tile_product *p, int64_t row, int64_t panel,
+                       int panels, int64_t a_k) {
+  ts_vec s[TILE_ROWS][TILE_PANELS * VECS] = {{{0}}};
+  const float *x[TILE_ROWS], *b = p->b + panel * LANES;
+  const int64_t past = row + TILE_ROWS, last = p->n_r - 1;
+  const int64_t end = p->part == K_TO_ROW && past < p->n_k ? past : p->n_k;
+  for (int r = 0; r < TILE_ROWS; r++)
+    x[r] = p->a + (row + r < last ? row + r : last) * p->a_r;
+  for (int64_t k = p->part == K_FROM_ROW ? row : 0; k < end; k++) {
+    ts_vec v[TILE_PANELS * VECS];
+    for (int u = 0; u < panels * VECS; u++)
+      v[u] = *(const ts_vec *)(b + k * p->b_k + u * TS_WIDTH);
+    for (int r = 0; r < TILE_ROWS; r++)
+      for (int u = 0; u < panels * VECS; u++) s[r][u] += x[r][k * a_k] * v[u];
+  }
+  for (int r = 0; r < TILE_ROWS; r++) {
+    const int64_t at = row + r < last ? row + r : last;
+    float *c = p->c + at * p->c_r + panel * LANES;
+    const float f = p->factor ? p->factor[at] : 1;
+    for (int u = 0; u < panels * VECS && row + r <= last; u++, c += TS_WIDTH)
+      *(ts_vec *)c = p->add ? f * *(const ts_vec *)c + s[r][u] : s[r][u];
+  }
+}
+
+TS_BODY void tile_product_of(const tile_product *p, int64_t a_k) {
+  for (int64_t r = 0; r < p->n_r; r += TILE_ROWS) {
+    int64_t panel = p->part == PANELS_FROM_ROW ? r / LANES : 0;
+    for (; panel + TILE_PANELS <= p->n_panels; panel += TILE_PANELS)
+      tile_rows(p, r, panel, TILE_PANELS, a_k);
+#if TS_WIDTH == 16
+    switch (p->n_panels - panel) {
+    case 3:
+      tile_rows(p, r, panel, 3, a_k);
+      break;
+    case 2:
+      tile_rows(p, r, panel, 2, a_k);
+      break;
+    case 1:
+      tile_rows(p, r, panel, 1, a_k);
+      break;
+    default:
+      break;
+    }
+#endif
+  }
+}
+
+/* A's factors of a row lie side by side; or rows do, k TILE apart. */
+static void product_along(const tile_product *p) {
+  tile_product_of(p, 1);
+}
+static void product_across(const tile_product *p) {
+  tile_product_of(p, TILE);
+}
+
+/* ---- packing ------------------------------------------------------------- */
+
+static int64_t padded(int64_t n) {
+  return (n + LANES - 1) / LANES * LANES;
+}
+
+/* TO (n, padded(dim)) = FACTOR times rows of DIM, zeros behind them. */
+static void pack_rows(float *restrict to, const float *x, int64_t stride,
+                      int64_t n, int32_t dim, float factor) {
+  const int64_t pad = padded(dim);
+  for (int64_t r = 0; r < n; r++, to += pad, x += stride) {
+    TS_EACH(c, dim) to[c] = factor * x[c];
+    for (int64_t c = dim; c < pad; c++) to[c] = 0;
+  }
+}
+
+/* TO (padded(dim), TILE) = the transpose of the first N rows of FROM (TILE,
+ * padded(dim)), by squares of four. */
+static void turn_rows(float *restrict to, const float *restrict from, int64_t n,
+                      int32_t dim) {
+  const int64_t pad = padded(dim);
+  for (int64_t r = 0; r < n; r += 4)
+    for (int64_t c = 0; c < dim; c += 4) {
+      ts_v4 x[4], y[4];
+      for (int k = 0; k < 4; k++)
+        memcpy(&x[k], from + (r + k) * pad + c, sizeof x[k]);
+      y[0] = TS_SHUFFLE4(x[0], x[1], 0, 4, 1, 5);
+      y[1] = TS_SHUFFLE4(x[2], x[3], 0, 4, 1, 5);
+      y[2] = TS_SHUFFLE4(x[0], x[1], 2, 6, 3, 7);
+      y[3] = TS_SHUFFLE4(x[2], x[3], 2, 6, 3, 7);
+      for (int k = 0; k < 4; k++) {
+        const ts_v4 z =
+            k % 2 ? TS_SHUFFLE4(y[k - k % 2], y[k - k % 2 + 1], 2, 3, 6, 7)
+                  : TS_SHUFFLE4(y[k], y[k + 1], 0, 1, 4, 5);
+        memcpy(to + (c + k) * TILE + r, &z, sizeof z);
+      }
+    }
+}

@@ -1,0 +1,406 @@
+/* attention.c - the contract of attention: forward and backward against the
+ * whole matrix of scores in double, whose gradients differences check.
+ * ranks: 1  fake: 1  emulated: 1  isa: none
+ * seconds: 300 */
+#include "model/attention.h"
+#include "tests/kernels/layers.h"
+
+KT_CONTRACT("attention attention_grad")
+
+/* ---- a head of a sequence, in double ------------------------------------- */
+
+enum { LONG = 500, WIDE = 80, BUCKETS = 2 * LONG };
+
+static struct {
+  int n, dim, v_dim, n_buckets;
+  bool causal, silu;
+  double scale, norm, slope;
+  double q[LONG][WIDE], k[LONG][WIDE], v[LONG][WIDE], d_o[LONG][WIDE];
+  double bias[BUCKETS];
+  double p[LONG][LONG], dx[LONG][LONG], o[LONG][WIDE], lse[LONG];
+  double size[LONG]; /* of a query's scores, without cancellation */
+} a;
+
+static int bucket(int i, int j) {
+  const int far = a.n_buckets - 1, by = i - j;
+  if (a.causal) return by < far ? by : far;
+  return (by < -far ? -far : by > far ? far : by) + far;
+}
+
+static bool sees(int i, int j) {
+  return !a.causal || j <= i;
+}
+
+static double score(int i, int j) {
+  double x = 0, of = 0;
+  for (int c = 0; c < a.dim; c++) {
+    x += a.q[i][c] * a.k[j][c];
+    of += fabs(a.q[i][c] * a.k[j][c]);
+  }
+  const double bias = a.n_buckets ? a.bias[bucket(i, j)] : 0;
+  const double slope = a.slope * abs(i - j);
+  if (isfinite(bias))
+    a.size[i] = fmax(a.size[i], a.scale * of + fabs(bias) + fabs(slope));
+  return a.scale * x + bias - slope;
+}
+
+/* dp_ij, for its size of absolute values. */
+static double grad_of_p(int i, int j, bool size) {
+  double sum = 0;
+  for (int c = 0; c < a.v_dim; c++) {
+    const double x = a.d_o[i][c] * a.v[j][c];
+    sum += size ? fabs(x) : x;
+  }
+  return sum;
+}
+
+static double slope_of(double x) { /* of x / (1 + exp(-x)) */
+  const double f = (1 + tanh(x / 2)) / 2;
+  return f + x * f * (1 - f);
+}
+
+static void solve_row(int i) {
+  double x[LONG], most = -INFINITY, sum = 0, back = 0;
+  a.size[i] = 1;
+  for (int j = 0; j < a.n; j++) {
+    x[j] = sees(i, j) ? score(i, j) : -INFINITY;
+    most = fmax(most, x[j]);
+  }
+  for (int j = 0; j < a.n; j++) {
+    if (a.silu)
+      a.p[i][j] = sees(i, j) ? x[j] * (1 + tanh(x[j] / 2)) / 2 / a.norm : 0;
+    else
+      sum += a.p[i][j] = exp(x[j] - most);
+  }
+  a.lse[i] = most + log(sum);
+  memset(a.o[i], 0, sizeof a.o[i]);
+  for (int j = 0; j < a.n; j++) {
+    if (!a.silu) a.p[i][j] /= sum;
+    for (int c = 0; c < a.v_dim; c++) a.o[i][c] += a.p[i][j] * a.v[j][c];
+    back += a.p[i][j] * grad_of_p(i, j, false);
+  }
+  for (int j = 0; j < a.n; j++) {
+    const double dp = grad_of_p(i, j, false);
+    a.dx[i][j] = !a.silu      ? a.p[i][j] * (dp - back)
+                 : sees(i, j) ? dp * slope_of(x[j]) / a.norm
+                              : 0;
+  }
+}
+
+static void solve(void) {
+  for (int i = 0; i < a.n; i++) solve_row(i);
+}
+
+/* What rounding may change a.dx[i][j] by is in proportion to that. */
+static double size_of_dx(int i, int j) {
+  double back = grad_of_p(i, j, true);
+  if (!sees(i, j)) return 0;
+  if (a.silu) return 2 * a.size[i] * back / a.norm;
+  for (int c = 0; c < a.v_dim; c++) back += fabs(a.d_o[i][c] * a.o[i][c]);
+  return a.p[i][j] * a.size[i] * back;
+}
+
+static double gradient(char which, int i, int c, double *size) {
+  double sum = *size = 0;
+  for (int j = 0; j < a.n; j++) {
+    const double dx = a.scale * (which == 'q' ? a.dx[i][j] : a.dx[j][i]);
+    const double z =
+        a.scale * (which == 'q' ? size_of_dx(i, j) : size_of_dx(j, i));
+    const double by = which == 'q' ? a.k[j][c] : a.q[j][c];
+    sum += which == 'v' ? a.p[j][i] * a.d_o[j][c] : dx * by;
+    *size += which == 'v'
+                 ? fabs(a.p[j][i] * a.d_o[j][c]) * a.size[j] + 0.01 / a.n
+                 : z * fabs(by);
+  }
+  return sum;
+}
+
+/* ---- the oracle's oracle ------------------------------------------------- */
+
+static double number(void) {
+  return (double)lt_number(1);
+}
+
+static double loss(void) {
+  double sum = 0;
+  solve();
+  for (int i = 0; i < a.n; i++)
+    for (int c = 0; c < a.v_dim; c++) sum += a.o[i][c] * a.d_o[i][c];
+  return sum;
+}
+
+/* The gradient of *X is D. */
+static void check_difference(double *x, double d, const char *what) {
+  const double was = *x, step = 1e-5;
+  *x = was + step;
+  const double up = loss();
+  *x = was - step;
+  const double down = loss();
+  *x = was;
+  ck_assert_msg(fabs((up - down) / (2 * step) - d) < 1e-8,
+                "%s: by differences %g, not %g", what, (up - down) / (2 * step),
+                d);
+}
+
+TS_TESTS(differences, 0, 4) {
+  memset(&a, 0, sizeof a);
+  a.n = 7, a.dim = 5, a.v_dim = 3, a.n_buckets = 4;
+  a.causal = _i % 2, a.silu = _i / 2;
+  a.scale = 0.7, a.norm = 5, a.slope = 0.1;
+  for (int i = 0; i < a.n; i++)
+    for (int c = 0; c < a.dim; c++) {
+      a.q[i][c] = number(), a.k[i][c] = number();
+      a.v[i][c] = number(), a.d_o[i][c] = number();
+    }
+  for (int b = 0; b < 2 * a.n_buckets - 1; b++) a.bias[b] = number();
+  for (int i = 0; i < a.n; i++)
+    for (int c = 0; c < a.dim; c++) {
+      double size;
+      solve();
+      const double dq = gradient('q', i, c, &size);
+      const double dk = gradient('k', i, c, &size);
+      const double dv = gradient('v', i, c, &size);
+      check_difference(&a.q[i][c], dq, "q");
+      check_difference(&a.k[i][c], dk, "k");
+      if (c < a.v_dim) check_difference(&a.v[i][c], dv, "v");
+    }
+  for (int b = 0; b < (a.causal ? 1 : 2) * a.n_buckets - !a.causal; b++) {
+    double sum = 0;
+    solve();
+    for (int i = 0; i < a.n; i++)
+      for (int j = 0; j < a.n; j++)
+        if (bucket(i, j) == b && sees(i, j)) sum += a.dx[i][j];
+    check_difference(&a.bias[b], sum, "bias");
+  }
+}
+
+/* ---- what is expected of a batch ----------------------------------------- */
+
+static void read_rows(double to[LONG][WIDE], const float *from, int64_t stride,
+                      int n) {
+  for (int i = 0; i < a.n; i++)
+    for (int c = 0; c < n; c++) to[i][c] = from[i * stride + c];
+}
+
+static void read_head(const ts_attention_args *t, int64_t s, int h) {
+  const int64_t at = t->offsets[s];
+  memset(a.bias, 0, sizeof a.bias);
+  a.n = (int)(t->offsets[s + 1] - at);
+  a.dim = t->dim, a.v_dim = t->v_dim, a.causal = t->causal;
+  a.silu = t->kind == TS_ATTENTION_SILU;
+  a.scale = t->scale, a.norm = t->norm != 0 ? (double)t->norm : a.n;
+  a.slope = t->slopes ? (double)t->slopes[h] : 0;
+  a.n_buckets = t->bias ? t->n_buckets : 0;
+  const int n = a.causal ? a.n_buckets : 2 * a.n_buckets - 1;
+  for (int b = 0; b < n; b++) a.bias[b] = t->bias[h * n + b];
+  read_rows(a.q, t->q + at * t->q_stride + h * a.dim, t->q_stride, a.dim);
+  read_rows(a.k, t->k + at * t->k_stride + h * a.dim, t->k_stride, a.dim);
+  read_rows(a.v, t->v + at * t->v_stride + h * a.v_dim, t->v_stride, a.v_dim);
+  read_rows(a.d_o, t->d_o + at * t->o_stride + h * a.v_dim, t->o_stride,
+            a.v_dim);
+}
+
+static void expect_row(const ts_attention_args *t, int64_t at, int h, int i) {
+  double size;
+  for (int c = 0; c < a.v_dim; c++) {
+    size = 0;
+    for (int j = 0; j < a.n; j++)
+      size += fabs(a.p[i][j] * a.v[j][c]) + 0.01 / a.n;
+    lt_want(t->o, at * t->o_stride + h * a.v_dim + c, a.o[i][c],
+            size * a.size[i]);
+    const double dv = gradient('v', i, c, &size);
+    lt_want(t->dv, at * t->v_stride + h * a.v_dim + c, dv, size);
+  }
+  if (!a.silu) lt_want(t->lse, at * t->n_heads + h, a.lse[i], a.size[i]);
+  for (int c = 0; c < a.dim; c++) {
+    const double dq = gradient('q', i, c, &size);
+    lt_want(t->dq, at * t->q_stride + h * a.dim + c, dq, size + 1e-3);
+    const double dk = gradient('k', i, c, &size);
+    lt_want(t->dk, at * t->k_stride + h * a.dim + c, dk, size + 1e-3);
+  }
+}
+
+static void expect(const ts_attention_args *t) {
+  static double dbias[BUCKETS], size[BUCKETS];
+  for (int h = 0; h < t->n_heads; h++) {
+    memset(dbias, 0, sizeof dbias);
+    memset(size, 0, sizeof size);
+    for (int64_t s = 0; s < t->n_sequences; s++) {
+      read_head(t, s, h);
+      solve();
+      for (int i = 0; i < a.n; i++) expect_row(t, t->offsets[s] + i, h, i);
+      for (int i = 0; a.n_buckets && i < a.n; i++)
+        for (int j = 0; j < (a.causal ? i + 1 : a.n); j++) {
+          dbias[bucket(i, j)] += a.dx[i][j];
+          size[bucket(i, j)] += size_of_dx(i, j);
+        }
+    }
+    const int n = t->causal ? t->n_buckets : 2 * t->n_buckets - 1;
+    for (int b = 0; t->dbias && b < n; b++)
+      lt_want(t->dbias, h * n + b, dbias[b], size[b] + 1e-3);
+  }
+}
+
+/* ---- batches ------------------------------------------------------------- */
+
+static const int lengths[] = {0,  1,  2,  15, 16, 17,  31,  32,  33,  47,
+                              48, 49, 63, 64, 65, 96,  97,  127, 129, 0,
+                              1,  50, 80, 20, 10, 200, 239, 241, 300, 485};
+static const int dims[] = {1, 7, 16, 50, 64}, v_dims[] = {1, 5, 16, 33, 64, 80};
+
+static ts_err run_both(const ts_kernels *k, const void *arg) {
+  ts_attention_args t = *(const ts_attention_args *)arg;
+  kt_at_all(&t, sizeof t);
+  TS_DO(k->attention(&t));
+  return k->attention_grad(&t);
+}
+
+/* Sequences of lengths that are among the first N_LENGTHS; tokens of nobody
+ * behind them. */
+static void draw_tokens(ts_attention_args *t, int n_lengths) {
+  int64_t *offsets = kt_array(t->n_sequences + 1, 8, 0);
+  offsets[0] = kt_below(3);
+  for (int64_t s = 0; s < t->n_sequences; s++) {
+    const int n = lengths[kt_below(n_lengths)];
+    offsets[s + 1] = offsets[s] + n;
+    if (n > t->max_length) t->max_length = n;
+  }
+  t->offsets = offsets;
+  t->n_tokens = offsets[t->n_sequences] + kt_below(3);
+}
+
+static void draw_arrays(ts_attention_args *t, bool bias, bool slopes) {
+  const int n = t->n_heads * t->dim, n_v = t->n_heads * t->v_dim;
+  t->q_stride = n + kt_below(3), t->k_stride = n + kt_below(3);
+  t->v_stride = n_v + kt_below(3), t->o_stride = n_v + kt_below(3);
+  t->q = lt_numbers(t->n_tokens * t->q_stride, 1);
+  t->k = lt_numbers(t->n_tokens * t->k_stride, 1);
+  t->v = lt_numbers(t->n_tokens * t->v_stride, 1);
+  t->d_o = lt_numbers(t->n_tokens * t->o_stride, 1);
+  t->o = lt_out(t->n_tokens * t->o_stride, 4);
+  t->out = t->o;
+  t->lse =
+      t->kind == TS_ATTENTION_SILU ? NULL : lt_out(t->n_tokens * t->n_heads, 4);
+  t->dq = lt_out(t->n_tokens * t->q_stride, 4);
+  t->dk = lt_out(t->n_tokens * t->k_stride, 4);
+  t->dv = lt_out(t->n_tokens * t->v_stride, 4);
+  const int64_t buckets =
+      t->n_heads * (t->causal ? t->n_buckets : 2 * t->n_buckets - 1);
+  t->bias = bias ? lt_numbers(buckets, 2) : NULL;
+  t->dbias = bias && kt_below(4) ? lt_out(buckets, 4) : NULL;
+  t->slopes = slopes ? lt_numbers(t->n_heads, 0.1f) : NULL;
+  t->work = kt_own(ts_attention_work_bytes(t) / 4, 4);
+}
+
+static ts_attention_args draw(int i, int n_lengths, int n_sequences,
+                              int heads) {
+  ts_attention_args t = {
+      .n_sequences = i % 17 ? 1 + kt_below(n_sequences) : 0,
+      .n_heads = 1 + kt_below(heads),
+      .dim = dims[kt_below(TEST_COUNT(dims))],
+      .v_dim = v_dims[kt_below(TEST_COUNT(v_dims))],
+      .n_buckets = i % 3 ? 1 + kt_below(LONG / 2) : 1 + kt_below(20),
+      .kind = i % 2 ? TS_ATTENTION_SILU : TS_ATTENTION_SOFTMAX,
+      .causal = i / 2 % 2,
+      .norm = i % 5 ? 0 : 30};
+  t.scale = i % 7 ? 1 / sqrtf((float)t.dim) : 3;
+  draw_tokens(&t, n_lengths);
+  draw_arrays(&t, i % 8 >= 4, i % 5 == 1);
+  return t;
+}
+
+TS_TEST(short_ones) {
+  for (int i = 0; i < 40; i++) {
+    lt_begin();
+    const ts_attention_args t = draw(i, 14, 6, 4);
+    expect(&t);
+    lt_check(run_both, &t);
+  }
+}
+
+/* One at a time: tasks are parts of it where threads are many. */
+TS_TESTS(long_ones, 0, 8) {
+  lt_begin();
+  const ts_attention_args t = draw(_i + 4, TEST_COUNT(lengths), 1 + _i % 2, 2);
+  expect(&t);
+  lt_check(run_both, &t);
+}
+
+/* Biases of minus infinity: a window, whose first keys have no part of it. */
+TS_TESTS(windows, 0, 2) {
+  lt_begin();
+  ts_attention_args t = {.n_sequences = 3,
+                         .n_heads = 2,
+                         .dim = 16,
+                         .v_dim = 16,
+                         .n_buckets = 20,
+                         .scale = 0.3f,
+                         .causal = _i};
+  draw_tokens(&t, 21);
+  draw_arrays(&t, true, false);
+  const int n = t.causal ? 20 : 39;
+  for (int h = 0; h < 2; h++) {
+    if (!t.causal) ((float *)t.bias)[h * n] = -INFINITY;
+    ((float *)t.bias)[h * n + n - 1] = -INFINITY;
+  }
+  expect(&t);
+  lt_check(run_both, &t);
+}
+
+/* ---- a sequence alone ---------------------------------------------------- */
+
+typedef struct pair {
+  ts_attention_args batch, alone;
+  int64_t begin, n;
+} pair;
+
+static ts_err run_pair(const ts_kernels *k, const void *arg) {
+  const pair *p = arg;
+  TS_DO(run_both(k, &p->batch));
+  return run_both(k, &p->alone);
+}
+
+static void look_pair(const void *arg) {
+  const pair *p = arg;
+  const ts_attention_args *t = &p->batch;
+#define SAME(array, stride)                                                    \
+  ck_assert_msg(!memcmp((const float *)kt_got(t->array) + p->begin * (stride), \
+                        kt_got(p->alone.array),                                \
+                        (size_t)(p->n * (stride)) * sizeof(float)),            \
+                "%s: " #array " of a sequence depends on its batch", kt_who())
+  SAME(o, t->o_stride);
+  SAME(dq, t->q_stride);
+  SAME(dk, t->k_stride);
+  SAME(dv, t->v_stride);
+  if (t->lse) SAME(lse, t->n_heads);
+}
+
+TS_TESTS(alone, 0, 4) {
+  pair p;
+  lt_begin();
+  p.batch = draw(_i * 3 + 4, 21, 5, 3);
+  const ts_attention_args *t = &p.batch;
+  const int64_t s = kt_below((int32_t)t->n_sequences);
+  int64_t *offsets = kt_zeros(2, 8);
+  p.begin = t->offsets[s];
+  offsets[1] = p.n = t->offsets[s + 1] - p.begin;
+  p.alone = *t;
+  p.alone.offsets = offsets, p.alone.n_sequences = 1, p.alone.n_tokens = p.n;
+  p.alone.q = kt_copy(t->q + p.begin * t->q_stride, p.n * t->q_stride, 4);
+  p.alone.k = kt_copy(t->k + p.begin * t->k_stride, p.n * t->k_stride, 4);
+  p.alone.v = kt_copy(t->v + p.begin * t->v_stride, p.n * t->v_stride, 4);
+  p.alone.d_o = kt_copy(t->d_o + p.begin * t->o_stride, p.n * t->o_stride, 4);
+#define OWN(array, stride)                                                     \
+  p.alone.array = kt_copy(t->array ? t->array + p.begin * (stride) : NULL,     \
+                          p.n * (stride), 4);                                  \
+  if (t->array) kt_compare(p.alone.array, KT_OWN)
+  OWN(o, t->o_stride);
+  OWN(dq, t->q_stride);
+  OWN(dk, t->k_stride);
+  OWN(dv, t->v_stride);
+  OWN(lse, t->n_heads);
+  p.alone.out = p.alone.o;
+  p.alone.dbias = NULL;
+  kt_look(look_pair);
+  kt_check(run_pair, &p);
+}
