@@ -33,24 +33,24 @@ static __device__ __forceinline__ void ts_soft_row(float x[4], float o[4],
 }
 
 static __device__ void ts_attention_block(const ts_attention_args &t,
-                                          const ts_attention_head &d, int64_t i,
+                                          const ts_attention_head &d, int32_t i,
                                           int col, ts_attention_shared &m) {
   const bool soft = t.kind == TS_ATTENTION_SOFTMAX;
-  const int64_t end =
+  const int32_t end =
       t.causal ? min(d.length, i + TS_ATTENTION_TILE) : d.length;
   const ts_attention_rows q = d.rows(t.q, t.q_stride, t.dim, i);
   float o[4][4] = {}, most[4], sum[4] = {}, factor[4];
 #pragma unroll
   for (int r = 0; r < 4; r++) most[r] = -FLT_MAX;
-  for (int64_t j = 0; j < end; j += TS_ATTENTION_TILE) {
+  for (int32_t j = 0; j < end; j += TS_ATTENTION_TILE) {
     float x[4][4];
     ts_attention_dots(x, m, q, d.rows(t.k, t.k_stride, t.dim, j));
 #pragma unroll
     for (int r = 0; r < 4; r++) {
 #pragma unroll
       for (int c = 0; c < 4; c++) {
-        const int64_t own_i = i + ts_attention_row() + r;
-        const int64_t own_j = j + ts_attention_column() + c;
+        const int32_t own_i = i + ts_attention_row() + r;
+        const int32_t own_j = j + ts_attention_column() + c;
         const bool sees = d.sees(t, own_i, own_j);
         const float y =
             sees ? ts_attention_score(t, d, x[r][c], own_i, own_j) : 0.0f;
@@ -63,7 +63,7 @@ static __device__ void ts_attention_block(const ts_attention_args &t,
   }
 #pragma unroll
   for (int r = 0; r < 4; r++) {
-    const int64_t own = i + ts_attention_row() + r;
+    const int32_t own = i + ts_attention_row() + r;
     factor[r] = soft ? 1 / sum[r] : 1.0f;
     if (soft && col == 0 && ts_attention_column() == 0 && own < d.length)
       t.lse[(d.begin + own) * t.n_heads + d.h] = most[r] + logf(sum[r]);
@@ -72,11 +72,11 @@ static __device__ void ts_attention_block(const ts_attention_args &t,
                      d.length - i, t.v_dim, col, o, factor);
 }
 
-static __global__ void __launch_bounds__(TS_ATTENTION_THREADS)
+static __global__ void __launch_bounds__(TS_ATTENTION_THREADS, 2)
     ts_attention_kernel(const __grid_constant__ ts_attention_args t,
                         const __grid_constant__ ts_attention_tasks w) {
   __shared__ ts_attention_shared m;
-  ts_attention_each(t, w, [&](const ts_attention_head &d, int64_t i, int col) {
+  ts_attention_each(t, w, [&](const ts_attention_head &d, int32_t i, int col) {
     ts_attention_block(t, d, i, col, m);
   });
 }

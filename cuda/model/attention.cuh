@@ -49,29 +49,29 @@ struct ts_attention_rows {
 
 /* A head of a sequence. */
 struct ts_attention_head {
-  int64_t s, begin, length;
-  int32_t h;
+  int64_t s, begin;
+  int32_t h, length;
   float norm;
   __device__ ts_attention_head(const ts_attention_args &t, int64_t pair) {
     s = pair / t.n_heads;
     h = (int32_t)(pair % t.n_heads);
     begin = t.offsets[s];
-    length = t.offsets[s + 1] - begin;
+    length = (int32_t)(t.offsets[s + 1] - begin);
     norm = 1 / (t.norm != 0 ? t.norm : (float)length);
   }
   /* A tile of rows from I on of an array with so many columns for a head. */
   __device__ __forceinline__ ts_attention_rows rows(const float *x,
                                                     int64_t stride, int32_t dim,
-                                                    int64_t i) const {
+                                                    int32_t i) const {
     return {x + (begin + i) * stride + (int64_t)h * dim, stride,
-            (int32_t)min((int64_t)TS_ATTENTION_TILE, length - i), dim};
+            min((int32_t)TS_ATTENTION_TILE, length - i), dim};
   }
   __device__ __forceinline__ int64_t at(int64_t stride, int32_t dim,
-                                        int64_t i) const {
+                                        int32_t i) const {
     return (begin + i) * stride + (int64_t)h * dim;
   }
-  __device__ __forceinline__ bool sees(const ts_attention_args &t, int64_t i,
-                                       int64_t j) const {
+  __device__ __forceinline__ bool sees(const ts_attention_args &t, int32_t i,
+                                       int32_t j) const {
     return i < length && j < length && (!t.causal || j <= i);
   }
 };
@@ -79,7 +79,7 @@ struct ts_attention_head {
 /* x_ij from q_i . k_j. */
 static __device__ __forceinline__ float
 ts_attention_score(const ts_attention_args &t, const ts_attention_head &d,
-                   float x, int64_t i, int64_t j) {
+                   float x, int32_t i, int32_t j) {
   x *= t.scale;
   if (t.bias)
     x += __ldg(t.bias + d.h * ts_attention_buckets(&t) +
@@ -92,7 +92,7 @@ ts_attention_score(const ts_attention_args &t, const ts_attention_head &d,
 static __device__ __forceinline__ void
 ts_attention_product(float sum[4][4], const ts_attention_line *a,
                      const ts_attention_line *b) {
-#pragma unroll 8
+#pragma unroll 4
   for (int k = 0; k < TS_ATTENTION_STEP; k++) {
     const float4 x = *(const float4 *)(a[k] + ts_attention_row());
     const float4 y = *(const float4 *)(b[k] + ts_attention_column());
@@ -107,6 +107,7 @@ ts_attention_product(float sum[4][4], const ts_attention_line *a,
 /* to[k][r] = column COL + k of row r. */
 static __device__ __forceinline__ void
 ts_attention_turn(ts_attention_line *to, const ts_attention_rows &x, int col) {
+#pragma unroll 2
   for (int e = (int)threadIdx.x; e < TS_ATTENTION_TILE * TS_ATTENTION_STEP;
        e += TS_ATTENTION_THREADS) {
     const int r = e / TS_ATTENTION_STEP, k = e % TS_ATTENTION_STEP;
@@ -147,6 +148,7 @@ ts_attention_times(float sum[4][4], ts_attention_shared &m,
                    const ts_attention_rows &y, int col) {
   for (int row = 0; row < TS_ATTENTION_TILE; row += TS_ATTENTION_STEP) {
     __syncthreads();
+#pragma unroll 4
     for (int e = (int)threadIdx.x; e < TS_ATTENTION_TILE * TS_ATTENTION_STEP;
          e += TS_ATTENTION_THREADS) {
       const int k = e / TS_ATTENTION_TILE, c = e % TS_ATTENTION_TILE;
@@ -160,7 +162,7 @@ ts_attention_times(float sum[4][4], ts_attention_shared &m,
 /* Columns from COL on of this thread's rows of the N at X, times their
  * FACTOR. */
 static __device__ __forceinline__ void
-ts_attention_store(float *x, int64_t stride, int64_t n, int32_t dim, int col,
+ts_attention_store(float *x, int64_t stride, int32_t n, int32_t dim, int col,
                    const float sum[4][4], const float factor[4]) {
 #pragma unroll
   for (int r = 0; r < 4; r++)

@@ -10,7 +10,7 @@ struct ts_attention_query {
 };
 
 static __device__ __forceinline__ ts_attention_query ts_attention_query_of(
-    const ts_attention_args &t, const ts_attention_head &d, int64_t i) {
+    const ts_attention_args &t, const ts_attention_head &d, int32_t i) {
   const int64_t at = (d.begin + i) * t.n_heads + d.h;
   if (t.kind != TS_ATTENTION_SOFTMAX || i >= d.length) return {0, 0};
   return {__ldg(t.lse + at), ((const float *)t.work)[at]};
@@ -19,7 +19,7 @@ static __device__ __forceinline__ ts_attention_query ts_attention_query_of(
 /* X: q . k becomes p; DX: the gradient of p that of the score. */
 static __device__ __forceinline__ void
 ts_attention_grad_of(const ts_attention_args &t, const ts_attention_head &d,
-                     const ts_attention_query &own, int64_t i, int64_t j,
+                     const ts_attention_query &own, int32_t i, int32_t j,
                      float *x, float *dx) {
   if (!d.sees(t, i, j)) {
     *x = *dx = 0;
@@ -40,30 +40,28 @@ ts_attention_grad_of(const ts_attention_args &t, const ts_attention_head &d,
 
 static __device__ void ts_attention_dq_block(const ts_attention_args &t,
                                              const ts_attention_head &d,
-                                             int64_t i, int col,
+                                             int32_t i, int col,
                                              ts_attention_shared &m) {
-  const int64_t end =
+  const int32_t end =
       t.causal ? min(d.length, i + TS_ATTENTION_TILE) : d.length;
   const ts_attention_rows q = d.rows(t.q, t.q_stride, t.dim, i);
   const ts_attention_rows g = d.rows(t.d_o, t.o_stride, t.v_dim, i);
   float dq[4][4] = {};
   const float scale[4] = {t.scale, t.scale, t.scale, t.scale};
-  ts_attention_query own[4];
-#pragma unroll
-  for (int r = 0; r < 4; r++)
-    own[r] = ts_attention_query_of(t, d, i + ts_attention_row() + r);
-  for (int64_t j = 0; j < end; j += TS_ATTENTION_TILE) {
+  for (int32_t j = 0; j < end; j += TS_ATTENTION_TILE) {
     const ts_attention_rows k = d.rows(t.k, t.k_stride, t.dim, j);
     float x[4][4], dx[4][4];
     ts_attention_dots(x, m, q, k);
     ts_attention_dots(dx, m, g, d.rows(t.v, t.v_stride, t.v_dim, j));
 #pragma unroll
-    for (int r = 0; r < 4; r++)
+    for (int r = 0; r < 4; r++) {
+      const int32_t own = i + ts_attention_row() + r;
+      const ts_attention_query query = ts_attention_query_of(t, d, own);
 #pragma unroll
       for (int c = 0; c < 4; c++)
-        ts_attention_grad_of(t, d, own[r], i + ts_attention_row() + r,
-                             j + ts_attention_column() + c, &x[r][c],
-                             &dx[r][c]);
+        ts_attention_grad_of(t, d, query, own, j + ts_attention_column() + c,
+                             &x[r][c], &dx[r][c]);
+    }
     ts_attention_put(m, dx);
     ts_attention_times(dq, m, k, col);
   }
@@ -71,11 +69,11 @@ static __device__ void ts_attention_dq_block(const ts_attention_args &t,
                      d.length - i, t.dim, col, dq, scale);
 }
 
-static __global__ void __launch_bounds__(TS_ATTENTION_THREADS)
+static __global__ void __launch_bounds__(TS_ATTENTION_THREADS, 2)
     ts_attention_dq_kernel(const __grid_constant__ ts_attention_args t,
                            const __grid_constant__ ts_attention_tasks w) {
   __shared__ ts_attention_shared m;
-  ts_attention_each(t, w, [&](const ts_attention_head &d, int64_t i, int col) {
+  ts_attention_each(t, w, [&](const ts_attention_head &d, int32_t i, int col) {
     ts_attention_dq_block(t, d, i, col, m);
   });
 }
@@ -86,9 +84,9 @@ static __global__ void __launch_bounds__(TS_ATTENTION_THREADS)
  * sums of diagonals, those of one bucket by the first of them. */
 static __device__ void ts_attention_bias_grad(const ts_attention_args &t,
                                               ts_attention_shared &m,
-                                              int64_t by, float *part) {
+                                              int32_t by, float *part) {
   const int own = (int)threadIdx.x, last = 2 * TS_ATTENTION_TILE - 2;
-  const int64_t first = by - (TS_ATTENTION_TILE - 1); /* distance 0's */
+  const int32_t first = by - (TS_ATTENTION_TILE - 1); /* distance 0's */
   __syncthreads();
   if (own <= last) {
     float sum = 0;
@@ -99,7 +97,7 @@ static __device__ void ts_attention_bias_grad(const ts_attention_args &t,
     m.sum[own] = sum;
   }
   __syncthreads();
-  const int64_t bucket = ts_attention_bucket(&t, first + own);
+  const int32_t bucket = ts_attention_bucket(&t, first + own);
   if (own > last || (own && ts_attention_bucket(&t, first + own - 1) == bucket))
     return;
   float sum = m.sum[own];
@@ -111,7 +109,7 @@ static __device__ void ts_attention_bias_grad(const ts_attention_args &t,
 
 static __device__ void ts_attention_dk_block(const ts_attention_args &t,
                                              const ts_attention_head &d,
-                                             int64_t j, int col,
+                                             int32_t j, int col,
                                              ts_attention_shared &m) {
   const ts_attention_rows k = d.rows(t.k, t.k_stride, t.dim, j);
   const ts_attention_rows v = d.rows(t.v, t.v_stride, t.v_dim, j);
@@ -120,7 +118,7 @@ static __device__ void ts_attention_dk_block(const ts_attention_args &t,
   float dk[4][4] = {}, dv[4][4] = {};
   const float one[4] = {1, 1, 1, 1};
   const float scale[4] = {t.scale, t.scale, t.scale, t.scale};
-  for (int64_t i = t.causal ? j : 0; i < d.length; i += TS_ATTENTION_TILE) {
+  for (int32_t i = t.causal ? j : 0; i < d.length; i += TS_ATTENTION_TILE) {
     const ts_attention_rows q = d.rows(t.q, t.q_stride, t.dim, i);
     const ts_attention_rows g = d.rows(t.d_o, t.o_stride, t.v_dim, i);
     float x[4][4], dx[4][4];
@@ -128,7 +126,7 @@ static __device__ void ts_attention_dk_block(const ts_attention_args &t,
     ts_attention_dots(dx, m, v, g);
 #pragma unroll
     for (int c = 0; c < 4; c++) {
-      const int64_t own = i + ts_attention_column() + c;
+      const int32_t own = i + ts_attention_column() + c;
       const ts_attention_query query = ts_attention_query_of(t, d, own);
 #pragma unroll
       for (int r = 0; r < 4; r++)
@@ -155,7 +153,7 @@ static __global__ void __launch_bounds__(TS_ATTENTION_THREADS)
     ts_attention_dk_kernel(const __grid_constant__ ts_attention_args t,
                            const __grid_constant__ ts_attention_tasks w) {
   __shared__ ts_attention_shared m;
-  ts_attention_each(t, w, [&](const ts_attention_head &d, int64_t j, int col) {
+  ts_attention_each(t, w, [&](const ts_attention_head &d, int32_t j, int col) {
     ts_attention_dk_block(t, d, j, col, m);
   });
 }

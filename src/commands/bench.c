@@ -165,6 +165,8 @@ typedef struct ts_bench {
 } ts_bench;
 
 static const ts_bench benches[] = {
+    {"attention", ts_bench_attention, false,
+     "attention of sequences, beside products alone"},
     {"cache", ts_bench_cache, false,
      "tables in slow memory behind a cache, beside the same in fast memory"},
     {"checkpoint", ts_bench_checkpoint, false,

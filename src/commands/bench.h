@@ -1,10 +1,11 @@
 /* bench.h - the benchmarks behind `tessera bench`.
- * ts_bench_cache to ts_bench_tbe are Collective; all else is Local. */
+ * ts_bench_attention to ts_bench_tbe are Collective; all else is Local. */
 #pragma once
 
 #include "commands/commands.h"
 #include "train/trainer.h"
 
+ts_err ts_bench_attention(const ts_args *);
 ts_err ts_bench_cache(const ts_args *);
 ts_err ts_bench_checkpoint(const ts_args *);
 ts_err ts_bench_input(const ts_args *);

@@ -2,6 +2,7 @@ tessera_sources += \
   src/commands/args.c \
   src/commands/bench.c \
   src/commands/bench.h \
+  src/commands/bench_attention.c \
   src/commands/bench_cache.c \
   src/commands/bench_checkpoint.c \
   src/commands/bench_copy.c \

@@ -14,9 +14,9 @@
 enum { TS_ATTENTION_PART = 48 };
 
 /* The least i - j that has a bucket of its own. */
-TS_ATTENTION_BOTH static inline int64_t
+TS_ATTENTION_BOTH static inline int32_t
 ts_attention_least(const ts_attention_args *t) {
-  return t->causal ? 0 : 1 - (int64_t)t->n_buckets;
+  return t->causal ? 0 : 1 - t->n_buckets;
 }
 
 /* Of a head. */
@@ -25,9 +25,9 @@ ts_attention_buckets(const ts_attention_args *t) {
   return t->n_buckets - ts_attention_least(t);
 }
 
-TS_ATTENTION_BOTH static inline int64_t
-ts_attention_bucket(const ts_attention_args *t, int64_t distance) {
-  const int64_t least = ts_attention_least(t), most = t->n_buckets - 1;
+TS_ATTENTION_BOTH static inline int32_t
+ts_attention_bucket(const ts_attention_args *t, int32_t distance) {
+  const int32_t least = ts_attention_least(t), most = t->n_buckets - 1;
   return (distance < least ? least : distance > most ? most : distance) - least;
 }
 
