@@ -220,6 +220,11 @@ ts_err ts_cmd_bench(const ts_args *a) {
                    "usage: tessera bench %s DECK [KEY=VALUE]...; tessera bench "
                    "%s --help lists the keys",
                    b->name, b->name);
+  if (!b->deck && a->n_sets)
+    return ts_fail(TS_ERR_USAGE,
+                   "bench %s has no deck for --set; its keys are words of "
+                   "their own, as in iters=9",
+                   b->name);
   ts_err err = ts_bench_open(a);
   if (err == TS_OK) err = b->run(a);
   const ts_err closed = ts_bench_close();

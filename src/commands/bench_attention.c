@@ -259,10 +259,6 @@ static ts_err read_options(ts_attention_case *c, const ts_args *a) {
       TS_BENCH_CHOICE("causal", &c->causal, "0|1", "1: of earlier tokens"),
       TS_BENCH_CHOICE("kind", &c->kind, "softmax|silu", "of weights"),
       TS_BENCH_WORD("backend", &c->backend, "whose memory and kernels")};
-  if (a->n_sets)
-    return ts_fail(TS_ERR_USAGE,
-                   "bench attention has no deck for --set; its keys are words "
-                   "of their own, as in length=200");
   return ts_bench_keys(a, 0, keys, (int)(sizeof keys / sizeof *keys));
 }
 

@@ -207,9 +207,6 @@ static ts_err read_options(ts_tbe_options *o, ts_tbe_case *c,
                       "1: dims 32 to 256, pooling 1 to 100, two types"),
       TS_BENCH_WORD("backend", &o->backend, "whose memory and kernels"),
       TS_BENCH_WORD("optimizer", &o->optimizer, "of the rows")};
-  if (a->n_sets)
-    return ts_fail(TS_ERR_USAGE, "bench tbe has no deck for --set; its keys "
-                                 "are words of their own, as in rows=1000");
   return ts_bench_keys(a, 0, keys, (int)(sizeof keys / sizeof *keys));
 }
 

@@ -45,7 +45,8 @@ ts_attention_parts(const ts_attention_args *t) {
   return (float *)t->work + t->n_tokens * t->n_heads;
 }
 
-/* Bytes of WORK, where bias says whether there is dbias. */
+/* Bytes of WORK, where bias says whether there is dbias: a number for each
+ * token and head, and buckets for each 48 tokens. */
 static inline int64_t ts_attention_work_bytes(const ts_attention_args *t) {
   const int64_t parts = t->n_tokens / TS_ATTENTION_PART + t->n_sequences;
   const int64_t each = t->bias ? ts_attention_buckets(t) : 0;

@@ -28,6 +28,10 @@ check "backward by forward" holds kernels 'near(r["backward_of_forward"], r["bac
 check "memory" holds memory 'near(r["bytes"], {"output and gradient": 6144, "input": 12832, "lookup and backward": 19875, "beyond the tables": 52911}[r["of"]], 1e-3 if r["of"] == "beyond the tables" else 1e-5)'
 check "by the output" holds memory 'near(r["of_output"], r["bytes"] / 3072)'
 
+check "attention" bench attention dim=5 tokens=400 iters=1 heads=2 kind=silu causal=0 length=0
+check "its lengths" holds attention 'column("length") == [50, 200, 1024, 8192] and column("sequences") == [8, 2, 1, 1]'
+check "shares of products" holds attention 'all(near(r[way + "_percent"], 100 * r[way + "_gflops"] / r[way + "_products_gflops"]) for way in ["forward", "backward"])'
+
 mkdir "$work/bench"
 check "checkpoint" "$TESSERA" bench checkpoint mb=3 "dir=$work/bench" io=pwrite --json --out "$work/rows"
 check "its rates" holds rates 'column("way") == ["write", "read"] and near(r["of_plain_percent"], 100 * r["checkpoint_gb_per_s"] / r["plain_gb_per_s"])'

@@ -90,6 +90,7 @@ if [ $rc != 0 ]; then
 fi
 expect 2 'run.backend: "none" is not in this build' "$TESSERA" bench tbe \
   backend=none
+expect 2 'bench attention has no deck for --set' "$TESSERA" bench attention --set run.seed=1
 expect 2 'unknown key "itrs"' "$TESSERA" bench step "$dir/good.deck" itrs=9
 
 "$TESSERA" bench tbe tables=2 rows=100 dim=6 batch=8 pool=3 iters=4 zipf=1 \

@@ -100,7 +100,13 @@ static const struct ts_bound {
   ts_err (*bench)(const ts_args *);
   const char *deck, *key;
   double least, most;
-} bounds[] = {{ts_bench_tbe, NULL, "tables", 1, 1000},
+} bounds[] = {{ts_bench_attention, NULL, "length", 0, 1e6},
+              {ts_bench_attention, NULL, "dim", 1, 1024},
+              {ts_bench_attention, NULL, "heads", 1, 64},
+              {ts_bench_attention, NULL, "tokens", 1, 1e7},
+              {ts_bench_attention, NULL, "threads", 0, 1024},
+              {ts_bench_attention, NULL, "iters", 1, 1000},
+              {ts_bench_tbe, NULL, "tables", 1, 1000},
               {ts_bench_tbe, NULL, "rows", 1, 2e9},
               {ts_bench_tbe, NULL, "dim", 1, 8192},
               {ts_bench_tbe, NULL, "batch", 1, 1e6},
