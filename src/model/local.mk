@@ -34,6 +34,7 @@ tessera_sources += \
   src/model/layers/add.c \
   src/model/layers/batch_norm.c \
   src/model/layers/bilinear.c \
+  src/model/layers/bilinear.h \
   src/model/layers/cin.c \
   src/model/layers/concat.c \
   src/model/layers/cross.c \
@@ -50,6 +51,7 @@ tessera_sources += \
   src/model/layers/linear.c \
   src/model/layers/mlp.c \
   src/model/layers/multiply.c \
+  src/model/layers/outer_product.c \
   src/model/layers/periodic.c \
   src/model/layers/pool.c \
   src/model/layers/position.c \

@@ -115,7 +115,7 @@ TS_TEST(cross) {
 
 /* ---- pairs of fields ----------------------------------------------------- */
 
-typedef enum { ALL, EACH, INTERACTION, OUTER } pair_form;
+typedef enum { ALL, EACH, INTERACTION, MAT, VEC, NUM } pair_form;
 
 static void pairs_oracle(double *out, const lr_point *p, const void *arg) {
   const pair_form form = *(const pair_form *)arg;
@@ -127,33 +127,39 @@ static void pairs_oracle(double *out, const lr_point *p, const void *arg) {
         const int32_t at = form == ALL ? 0 : form == EACH ? i : pair;
         const double *x = p->emb[j] + s * d;
         double t[MOST], sum = 0;
-        lr_affine(t, w + at * d * d, NULL, p->emb[i] + s * d, d, d);
+        if (form <= MAT)
+          lr_affine(t, w + at * d * d, NULL, p->emb[i] + s * d, d, d);
+        for (int32_t c = 0; form > MAT && c < d; c++)
+          t[c] = w[form == VEC ? pair * d + c : pair] * p->emb[i][s * d + c];
         for (int32_t c = 0; c < d; c++) {
           sum += t[c] * x[c];
-          if (form != OUTER) *out++ = t[c] * x[c];
+          if (form < MAT) *out++ = t[c] * x[c];
         }
-        if (form == OUTER) *out++ = sum;
+        if (form >= MAT) *out++ = sum;
       }
 }
 
 TS_TEST(pairs_with_weights) {
-  static const pair_form forms[] = {ALL, EACH, INTERACTION, OUTER};
-  static const char *const keys[] = {"kind = \"bilinear\"; form = \"all\"",
-                                     "kind = \"bilinear\"; form = \"each\"",
-                                     "kind = \"bilinear\"",
-                                     "kind = \"outer_product\""};
+  static const pair_form forms[] = {ALL, EACH, INTERACTION, MAT, VEC, NUM};
+  static const char *const keys[] = {
+      "kind = \"bilinear\"; form = \"all\"",
+      "kind = \"bilinear\"; form = \"each\"",
+      "kind = \"bilinear\"",
+      "kind = \"outer_product\"",
+      "kind = \"outer_product\"; form = \"vec\"",
+      "kind = \"outer_product\"; form = \"num\""};
   char layers[200];
-  for (int k = 0; k < 4; k++) {
+  for (int k = 0; k < 6; k++) {
     snprintf(layers, sizeof layers, "{ name = \"y\"; %s; in = \"fields\"; }",
              keys[k]);
     lr_check(&(lr_case){.layers = layers,
                         .tables = LR_TABLES("0..3", "5"),
-                        .n_out = forms[k] == OUTER ? 6 : 30,
+                        .n_out = forms[k] >= MAT ? 6 : 30,
                         .oracle = pairs_oracle,
                         .arg = &forms[k]});
     lr_check(&(lr_case){.layers = layers,
                         .tables = LR_TABLES("0..1", "16"),
-                        .n_out = forms[k] == OUTER ? 1 : 16,
+                        .n_out = forms[k] >= MAT ? 1 : 16,
                         .oracle = pairs_oracle,
                         .arg = &forms[k]});
   }

@@ -1,12 +1,13 @@
 /* bilinear.c - products of pairs of fields with weights between them: FiBiNET's
- * bilinear interaction, and its sums over the vectors, PNN's outer products.
+ * bilinear interaction, and its sums over the vectors, which are a form of
+ * PNN's outer products (outer_product.c).
  *
  * Field i < F - 1 is multiplied by its weights, t_i = W x_i: one matrix of all,
  * one of its own, or one for each j > i, below each other.  Then come the
  * products with x_j. */
-#include <math.h>
+#include "model/layers/bilinear.h"
 
-#include "model/layer_ops.h"
+#include <math.h>
 
 enum { ALL, EACH, INTERACTION };
 
@@ -19,15 +20,6 @@ static const ts_key keys[] = {
      "\"interaction\"", "", 1, 0, "all|each|interaction",
      "one W of all fields, one of each field, or one of each pair"},
 };
-
-typedef struct ts_bilinear {
-  ts_param *w; /* (matrices d, d) */
-  int form;
-  bool sums;         /* over the vectors: of outer_product */
-  int32_t f, d;      /* F, d */
-  int64_t pairs, nt; /* floats of a sample's t */
-  float *t, *dt;     /* (batch_max, nt) */
-} ts_bilinear;
 
 /* Of field i: where its t lies, its weights, how many they give, and its first
  * pair. */
@@ -72,11 +64,11 @@ static ts_err shape(ts_layer *l) {
   return shape_of(l, o->form, false);
 }
 
-static ts_err outer_shape(ts_layer *l) {
+ts_err ts_bilinear_sums_shape(ts_layer *l) {
   return shape_of(l, INTERACTION, true);
 }
 
-static ts_err create(ts_layer *l, ts_lane *lane) {
+ts_err ts_bilinear_create(ts_layer *l, ts_lane *lane) {
   (void)lane;
   ts_bilinear *d = l->data;
   const int64_t rows = d->form == ALL ? d->d : d->nt;
@@ -124,7 +116,7 @@ static ts_err pair(const ts_layer *l, const ts_layer_run *r, int32_t i) {
                          (ts_sizes){r->batch, s.others, 1, 1, d->d}, 1, false);
 }
 
-static ts_err forward(ts_layer *l, const ts_layer_run *r) {
+ts_err ts_bilinear_forward(ts_layer *l, const ts_layer_run *r) {
   const ts_bilinear *d = l->data;
   TS_DO(ts_layer_begin(r, d->w, TS_FORWARD));
   for (int32_t i = 0; i + 1 < d->f; i++) TS_DO(weigh(l, r, i));
@@ -181,7 +173,7 @@ static ts_err add_dw(const ts_layer *l, const ts_layer_run *r, int32_t i) {
       (ts_sizes){1, 1, s.wide, d->d, r->batch}, 1, d->form == ALL && i > 0);
 }
 
-static ts_err backward(ts_layer *l, const ts_layer_run *r) {
+ts_err ts_bilinear_backward(ts_layer *l, const ts_layer_run *r) {
   ts_bilinear *d = l->data;
   const ts_input *in = &l->in[0];
   const size_t bytes = (size_t)r->batch * (size_t)in->value->stride * 4;
@@ -214,9 +206,9 @@ const ts_layer_ops ts_layer_bilinear = {
     .wants_fields = true,
     .keeps_in = true,
     .shape = shape,
-    .create = create,
-    .forward = forward,
-    .backward = backward,
+    .create = ts_bilinear_create,
+    .forward = ts_bilinear_forward,
+    .backward = ts_bilinear_backward,
     .products = products,
     .page =
         "y_ij = (W x_i) * x_j for i < j, by element: FiBiNET's bilinear\n"
@@ -233,28 +225,3 @@ const ts_layer_ops ts_layer_bilinear = {
         "  T. Huang, Z. Zhang, J. Zhang, \"FiBiNET: Combining Feature\n"
         "  Importance and Bilinear Feature Interaction for Click-Through\n"
         "  Rate Prediction\", RecSys 2019\n"};
-
-const ts_layer_ops ts_layer_outer_product = {
-    .kind = "outer_product",
-    .data_bytes = sizeof(ts_bilinear),
-    .least = 1,
-    .most = 1,
-    .wants_fields = true,
-    .keeps_in = true,
-    .shape = outer_shape,
-    .create = create,
-    .forward = forward,
-    .backward = backward,
-    .products = products,
-    .page =
-        "y_ij = x_j . (W_ij x_i) for i < j: weighted sums of the outer\n"
-        "product of each pair of vectors, as DeepCTR's OutterProductLayer\n"
-        "has them with kernel_type \"mat\" for PNN\n"
-        "\n"
-        "  in    fields (B, F, d)\n"
-        "  out   (B, F (F - 1) / 2): y_01, y_02 .. y_12 ..\n"
-        "  NAME.0.weight (F (F - 1) / 2 d, d): W_01, W_02 .. below each "
-        "other,\n"
-        "        uniform in +-1/sqrt(d)\n"
-        "  Y. Qu et al., \"Product-Based Neural Networks for User Response\n"
-        "  Prediction\", ICDM 2016\n"};
