@@ -74,6 +74,18 @@ static bool is_label(ts_csv_label_kind kind, double x) {
   return kind == TS_CSV_REAL ? !isnan(x) : x >= 0;
 }
 
+/* Class Y, in column AT, is one of the task's, which are known once there is a
+ * model. */
+static bool is_class(ts_csv *s, int32_t task, int at, double y) {
+  const int32_t n = s->base.config->model.tasks[task].classes;
+  char text[96];
+  if (!n || y < n) return true;
+  snprintf(text, sizeof text,
+           "the label is none of its %d classes, which are 0 to %d", n, n - 1);
+  ts_csv_wrong(s, at, text);
+  return false;
+}
+
 float ts_csv_label(ts_csv *s, int32_t task) {
   static const char *const wrong[] = {
       [TS_CSV_BINARY] = "the label is neither 0 nor 1",
@@ -97,8 +109,11 @@ float ts_csv_label(ts_csv *s, int32_t task) {
     y = (double)binary(s, &s->fields[at]);
   else if (!ts_csv_number(&s->fields[at], &y) || !isfinite((float)y))
     y = NAN;
-  if (!is_label(kind, y)) ts_csv_wrong(s, at, wrong[kind]);
-  return is_label(kind, y) ? (float)y : NAN;
+  if (!is_label(kind, y)) {
+    ts_csv_wrong(s, at, wrong[kind]);
+    return NAN;
+  }
+  return kind != TS_CSV_CLASS || is_class(s, task, at, y) ? (float)y : NAN;
 }
 
 /* "a:0.3" to "a" and 0.3. */

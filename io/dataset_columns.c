@@ -273,7 +273,8 @@ static const char *wrong_with(float y, const char *kind) {
   return y == 0 || y == 1 ? NULL : "neither 0 nor 1";
 }
 
-/* Of task K.  What a label is that does not count is not looked at. */
+/* Of task K, whose classes are counted once there is a model.  What a label is
+ * that does not count is not looked at. */
 static ts_err check_labels(const ts_dataset *d, const ts_dataset_file *f,
                            int32_t k, float *y, int64_t row, int32_t n) {
   const ts_config *c = d->base.config;
@@ -282,7 +283,11 @@ static ts_err check_labels(const ts_dataset *d, const ts_dataset_file *f,
   const char *const kind = x ? x->label
                            : ts_task_is_of_classes(&c->model.tasks[k]) ? "class"
                                                                        : NULL;
+  const int32_t classes = c->model.tasks[k].classes;
   const char *why;
+  char none[80];
+  snprintf(none, sizeof none, "none of its %d classes, which are 0 to %d",
+           classes, classes - 1);
   for (int32_t i = 0; i < n; i++) {
     float *label = &y[(int64_t)i * d->base.info.n_tasks + k];
     if (masked && d->where[i] != 0 && d->where[i] != 1)
@@ -296,6 +301,7 @@ static ts_err check_labels(const ts_dataset *d, const ts_dataset_file *f,
     }
     if (!x && d->base.split == TS_SPLIT_PREDICT) continue;
     why = wrong_with(*label, kind);
+    if (!why && classes && *label >= (float)classes) why = none;
     if (why)
       return ts_fail(TS_ERR_DATA, "%s: sample %lld: label \"%s\" is %g, %s",
                      f->in.path, (long long)(row + i),

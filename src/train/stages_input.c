@@ -31,30 +31,13 @@ void ts_stage_load(ts_trainer *t, ts_inflight *c, ts_loader *loader) {
   c->loaded = true;
 }
 
-/* How many classes a task has is not known where its labels are read. */
-static ts_err check_classes(const ts_trainer *t, const ts_batch *b) {
-  for (int32_t k = 0; k < t->n_tasks; k++) {
-    const ts_task_config *x = &t->config->model.tasks[k];
-    for (int64_t i = 0; x->classes && i < b->n; i++) {
-      const float y = b->labels[i * t->n_tasks + k];
-      if (y >= (float)x->classes)
-        return ts_fail(TS_ERR_DATA,
-                       "task \"%s\": label %g is none of its %d classes, which "
-                       "are 0 to %d: as many as what it reads is wide",
-                       x->name, (double)y, x->classes, x->classes - 1);
-    }
-  }
-  return TS_OK;
-}
-
 /* The batch to where kernels see it.  An error is that of the batch, of which
  * all ranks hear. */
 static void bring(ts_trainer *t, ts_inflight *c) {
   const ts_batch *b = c->batch;
   if (!b || c->read != TS_OK) return;
   ts_inflight_trace(c, "input");
-  c->read = check_classes(t, b);
-  if (c->read == TS_OK) c->read = ts_model_check_tokens(t->model, &b->kjt);
+  c->read = ts_model_check_tokens(t->model, &b->kjt);
   if (c->read == TS_OK)
     c->read = ts_upload_begin(t->uploads, b, c->again, &c->upload);
   if (c->read != TS_OK) ts_err_take(&c->fault);

@@ -102,10 +102,25 @@ check "one task's columns" test "$(head -n 1 "$work/p.csv")" = prediction_kind_0
 
 # What is refused, on all ranks.
 sed '77s/.*/1,2,0,3,1,1/' "$work/a.csv" > "$work/b.csv"
-check "no such class" fails 3 'task "kind": label 3 is none of its 3 classes, which are 0 to 2' go 2 bad --set data.train="$work/b.csv"
-check "in an evaluation" fails 3 'task "kind": label 3 is none of its 3 classes' tess 2 eval "$work/k.deck" --set run.output="$work/one" --set data.eval="$work/b.csv"
-sed '77s/.*/1,2,0,1.5,1,1/' "$work/a.csv" > "$work/b.csv"
-check "no class at all" fails 3 'the label is no class: 0, 1, 2 and so on' go 2 bad --set data.train="$work/b.csv"
+sed '77s/.*/1,2,0,1.5,1,1/' "$work/a.csv" > "$work/none.csv"
+why='b.csv:77: column "kind": the label is none of its 3 classes, which are 0 to 2: "3"'
+check "no such class" fails 3 "$why; data.on_bad_record" go 2 bad --set data.train="$work/b.csv"
+check "in an evaluation" fails 3 "$why" tess 2 eval "$work/k.deck" --set run.output="$work/one" --set data.eval="$work/b.csv"
+check "no class at all" fails 3 'the label is no class: 0, 1, 2 and so on' go 2 bad --set data.train="$work/none.csv"
+# With skip both are records without weight; convert has no model to judge by.
+skip="--set data.on_bad_record=skip"
+for bad in b none; do
+  go 2 skip-$bad $skip --set data.train="$work/$bad.csv" || exit 1
+  check "skipped: $bad" grep -q 'NOTE: 2 bad records were skipped' "$work/skip-$bad/log"
+  tess 2 eval "$work/k.deck" $skip --set run.output="$work/one" --set data.eval="$work/$bad.csv" | grep '^evaluation' > "$work/skip-$bad.txt"
+done
+check "the same bits" same_bits "$(newest skip-b)" "$(newest skip-none)"
+check "the same figures" cmp "$work/skip-b.txt" "$work/skip-none.txt"
+check "and fewer samples" test "$(sed -n 's/^evaluation of click: \([0-9]*\).*/\1/p' "$work/skip-b.txt")" -lt "$(sed -n 's/^evaluation of click: \([0-9]*\).*/\1/p' "$work/eval-2")"
+check "too many" fails 3 "$why (data.max_bad is reached)" go 2 bad $skip --set data.max_bad=0 --set data.train="$work/b.csv"
+sed '77s/.*/1,2,0,3,1,1/' "$work/full.csv" > "$work/b.csv"
+tess 1 convert "$work/k.deck" $alone --set run.output="$work/c" --set data.train="$work/b.csv" --out "$work/b.h5" > "$work/out" || exit 1
+check "in data sets" fails 3 'b.h5: sample 75: label "kind" is 3, none of its 3 classes, which are 0 to 2' go 2 bad $alone --set data.format=auto --set 'data.columns=()' --set data.train="$work/b.h5" --set data.eval="$work/b.h5"
 sed 's/units = 3/units = 1/' "$work/k.deck" > "$work/bad.deck"
 check "one class" fails 2 'output kind reads "scores", which is (B, 1): a loss takes (B, classes)' tess 1 train "$work/bad.deck" --check
 check "classes of bce" fails 2 'output kind reads "scores", which is (B, 3): a loss takes (B, 1)' tess 1 train "$work/k.deck" --check --set 'model.outputs=({name="kind";label="click";in="scores";},{name="click";in="click";})'
