@@ -187,7 +187,7 @@ static ts_err grad_x(ts_linear *l, void *dx, const void *g, int32_t batch) {
   TS_DO(ts_fused_run(&d->last->dx, d->blas, &at,
                      under && under->masked == batch, &masked));
   if (masked) under->dy = dx;
-  if (gap && !s->x_half) {
+  if (gap && !s->x_half && !s->part) {
     const ts_gaps a = {(float *)dx + s->n_in,
                        (size_t)s->in_stride * sizeof(float), gap,
                        (size_t)batch};

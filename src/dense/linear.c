@@ -108,7 +108,8 @@ static ts_err check(const ts_linear *l) {
     return ts_fail(TS_ERR_DECK, "run.precision \"bf16\" needs oneDNN, not %s",
                    ts_linear_engine(s->engine));
   if ((s->y_half && !l->half) || (s->x_half && had != TS_PRECISION_BF16) ||
-      (s->x_half && s->in_stride % PAD) || (s->y_half && s->out_stride % PAD))
+      (s->x_half && s->in_stride % PAD) || (s->y_half && s->out_stride % PAD) ||
+      (s->part && (!l->half || s->x_half || s->y_half)))
     return ts_fail(TS_ERR_INTERNAL, "bf16 arrays do not suit layer %s",
                    l->W->name);
   return TS_OK;
@@ -124,7 +125,7 @@ ts_err ts_linear_create(ts_linear **out, const ts_linear_spec *spec,
   ts_linear *l = NULL;
   TS_TRY(ts_mem_alloc(&l, sizeof *l, TS_TAG_DENSE));
   l->spec = *spec;
-  if (!spec->y_half) l->spec.out_stride = spec->n_out;
+  if (!spec->y_half && !spec->part) l->spec.out_stride = spec->n_out;
   l->W = W;
   l->b = b;
   l->k_pad = padded(spec->n_in);
@@ -142,6 +143,7 @@ ts_err ts_linear_create(ts_linear **out, const ts_linear_spec *spec,
    * them. */
   TS_TRY(ts_lane_run(lane, "create layer", create_task, l));
   TS_TRY(ts_lane_sync(lane));
+  if (spec->part) l->before = W->layer;
   W->layer = l;
   W->half = l->half;
   *out = l;
@@ -172,9 +174,12 @@ static ts_err repeat_task(void *arg, ts_lane *lane) {
 }
 
 ts_err ts_linear_repeat(ts_linear *l, ts_pass pass, ts_lane *lane) {
-  const ts_repeat_arg arg = {l, pass};
-  if (!l->engine->repeat) return TS_OK;
-  return ts_lane_run(lane, "products alone", repeat_task, arg);
+  for (; l; l = l->before) {
+    const ts_repeat_arg arg = {l, pass};
+    if (l->engine->repeat)
+      TS_DO(ts_lane_run(lane, "products alone", repeat_task, arg));
+  }
+  return TS_OK;
 }
 
 typedef struct ts_linear_arg {
@@ -186,8 +191,10 @@ typedef struct ts_linear_arg {
 } ts_linear_arg;
 
 static ts_linear_at now_at(const ts_linear *l) {
-  return (ts_linear_at){l->W->w, l->b ? l->b->w : NULL, l->W->grad,
-                        l->b ? l->b->grad : NULL};
+  const int64_t row = l->spec.first_row, at = row * l->spec.n_in;
+  return (ts_linear_at){l->W->w + at, l->b ? l->b->w + row : NULL,
+                        l->W->grad ? l->W->grad + at : NULL,
+                        l->b && l->b->grad ? l->b->grad + row : NULL};
 }
 
 static ts_err forward_task(void *arg, ts_lane *lane) {
@@ -218,8 +225,8 @@ static ts_err backward_task(void *arg, ts_lane *lane) {
   l->at = a->at;
   if (a->batch)
     return l->engine->backward(l, a->dx, a->dy, a->x, a->y, a->batch);
-  TS_DO(zero(l, l->at.dW, l->W->n));
-  if (l->b) TS_DO(zero(l, l->at.db, l->b->n));
+  TS_DO(zero(l, l->at.dW, (int64_t)l->spec.n_out * l->spec.n_in));
+  if (l->b) TS_DO(zero(l, l->at.db, l->spec.n_out));
   return TS_OK;
 }
 

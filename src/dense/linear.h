@@ -24,8 +24,13 @@ typedef struct ts_linear_spec {
    * 32, the rest of a row is zeros in x and dy and stays as it is in dx and
    * y.  Only where ts_linear_in_bf16 says so. */
   bool x_half, y_half;
-  int32_t out_stride; /* elements between rows of y and dy where y_half, else
-                         n_out */
+  /* Else, only where ts_linear_in_bf16 says so: x, dx, y and dy are columns of
+   * wider rows, whose others are not touched, and W and b are rows of theirs,
+   * n_out from first_row on. */
+  bool part;
+  int32_t first_row;
+  int32_t out_stride; /* elements between rows of y and dy where y_half or part,
+                         else n_out */
   int32_t batch_max;
   bool need_dx;
   const char *engine; /* NULL or "auto" | "onednn" | "cblas" | "ref" */

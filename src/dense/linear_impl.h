@@ -44,6 +44,7 @@ struct ts_linear {
   const ts_engine *engine;
   ts_param *W, *b;
   ts_linear_at at;
+  ts_linear *before; /* the one before of other rows of W; NULL: none */
   void *data;
   bool half;            /* products in bf16 */
   int32_t k_pad, n_pad; /* n_in, n_out up to multiples of 32 */

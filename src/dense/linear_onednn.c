@@ -177,7 +177,7 @@ static ts_err backward(ts_linear *l, void *dx, void *grad, const void *x,
   if (dx) {
     TS_DO(
         run(o, &o->last->dx, dy, l->half ? (void *)o->w16 : l->at.W, dx, NULL));
-    if (!s->x_half) zero_padding(s, dx, batch);
+    if (!s->x_half && !s->part) zero_padding(s, dx, batch);
   }
   return run(o, &o->last->dW, dy, o->x16 ? o->x16 : x, l->at.dW, NULL);
 }

@@ -279,6 +279,21 @@ ts_err ts_rows_linear_make(ts_rows_linear *x, ts_layer *l, int32_t i,
   return ts_rows_linear_create(x, l, &s, lane);
 }
 
+ts_err ts_layer_part(ts_linear **out, const ts_layer *l,
+                     const ts_linear_spec *spec, ts_param *W, ts_param *b,
+                     ts_lane *lane) {
+  const ts_model_spec *m = l->spec;
+  ts_linear_spec s = *spec;
+  s.precision = m->config->run.precision;
+  s.part = true;
+  s.batch_max = m->batch_max;
+  s.engine = m->engine;
+  s.kernels = m->kernels;
+  if (!ts_linear_in_bf16(s.precision, s.n_out, s.engine, s.kernels))
+    return TS_OK;
+  return ts_linear_create(out, &s, W, b, lane);
+}
+
 void ts_rows_linear_reset(ts_rows_linear *x) {
   ts_linear_destroy(x->linear);
   *x = (ts_rows_linear){0};

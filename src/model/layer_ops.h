@@ -123,6 +123,12 @@ ts_err ts_rows_linear_make(ts_rows_linear *, ts_layer *, int32_t i,
                            int32_t n_in, int32_t in_stride, int32_t n_out,
                            int32_t rows_each, unsigned flags, ts_lane *);
 void ts_rows_linear_reset(ts_rows_linear *);
+/* A layer of columns of wider rows, and of rows of W and B (NULL: none), from
+ * what SPEC says of these (dense/linear.h, part), in bf16; *OUT stays NULL
+ * where products are not of bf16: they are contract's then. */
+ts_err ts_layer_part(ts_linear **out, const ts_layer *,
+                     const ts_linear_spec *spec, ts_param *W, ts_param *b,
+                     ts_lane *);
 /* As ts_linear_forward and backward, parameters acquired and released, their
  * gradients ready. */
 ts_err ts_rows_linear_forward(ts_rows_linear *, const ts_layer_run *, float *y,

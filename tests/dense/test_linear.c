@@ -156,6 +156,99 @@ TS_TEST(narrow_layers_read_bf16) {
   probe_stop_device(&p);
 }
 
+enum { PART_B = 67, PART_K = 13, PART_N = 7, PART_S = 45, PART_T = 24 };
+enum { PART_FIRST = 2, PART_ROWS = 12 };
+static float part_x[BATCH_MAX * WIDTH_MAX], part_y[BATCH_MAX * WIDTH_MAX];
+static float part_g[BATCH_MAX * WIDTH_MAX], part_dx[BATCH_MAX * WIDTH_MAX];
+
+/* y of a part, and dx; SIDE is beside them. */
+static void check_part_rows(const ts_probe *p, float side) {
+  const float *w = p->W->w + PART_FIRST * PART_K;
+  for (int i = 0; i < PART_B; i++) {
+    const float *x = part_x + i * PART_S, *y = part_y + i * PART_T;
+    float *g = part_g + i * PART_T;
+    for (int o = 0; o < PART_T; o++) {
+      double sum = o < PART_N ? (double)p->b->w[PART_FIRST + o] : (double)side;
+      for (int k = 0; o < PART_N && k < PART_K; k++)
+        sum += probe_seen(p, w[o * PART_K + k]) * probe_seen(p, x[k]);
+      if (o < PART_N && p->c.relu && sum < 0) sum = 0;
+      ck_assert_double_eq_tol((double)y[o], sum, o < PART_N ? 1e-4 : 1e-30);
+      if (p->c.relu && !(y[o] > 0)) g[o] = 0; /* for check_part_sums, too */
+    }
+    for (int k = 0; k < PART_S; k++) {
+      double sum = k < PART_K ? 0 : (double)side;
+      for (int o = 0; k < PART_K && o < PART_N; o++)
+        sum += probe_seen(p, g[o]) * probe_seen(p, w[o * PART_K + k]);
+      ck_assert_double_eq_tol((double)part_dx[i * PART_S + k], sum,
+                              k < PART_K ? 1e-4 : 1e-30);
+    }
+  }
+}
+
+/* dW, db of a part over BATCH samples. */
+static void check_part_sums(const ts_probe *p, float side, int batch) {
+  for (int row = 0; row < PART_ROWS; row++) {
+    const int o = row - PART_FIRST;
+    const bool own = o >= 0 && o < PART_N;
+    for (int k = 0; k <= PART_K; k++) {
+      double sum = own ? 0 : (double)side;
+      for (int i = 0; own && i < batch; i++) {
+        const float g = part_g[i * PART_T + o];
+        sum += k < PART_K
+                   ? probe_seen(p, g) * probe_seen(p, part_x[i * PART_S + k])
+                   : (double)g;
+      }
+      ck_assert_double_eq_tol(
+          (double)(k < PART_K ? p->W->grad[row * PART_K + k] : p->b->grad[row]),
+          sum, own ? 1e-4 : 1e-30);
+    }
+  }
+}
+
+/* Columns of wider rows, and rows of a larger W: what is beside them stays. */
+TS_TESTS(bf16_parts, 0, 2) {
+  static float gw[PART_ROWS * PART_K], gb[PART_ROWS], dy[BATCH_MAX * WIDTH_MAX];
+  const float side = 9;
+  ts_probe p = {.c = {PART_K, PART_S, PART_ROWS, _i == 1, true}, .half = true};
+  if (missing("onednn") || no_bf16()) return;
+  probe_start_device(&p, 2);
+  probe_add_params(&p);
+  p.W->grad = gw;
+  p.b->grad = gb;
+  for (int i = 0; i < p.W->n; i++) p.W->w[i] = probe_draw(1, (uint32_t)i);
+  for (int i = 0; i < p.b->n; i++) p.b->w[i] = probe_draw(2, (uint32_t)i);
+  ts_linear_spec spec = {.n_in = PART_K,
+                         .n_out = PART_N,
+                         .in_stride = PART_S,
+                         .out_stride = PART_T,
+                         .part = true,
+                         .first_row = PART_FIRST,
+                         .relu = p.c.relu,
+                         .batch_max = PART_B,
+                         .need_dx = true,
+                         .kernels = &p.k};
+  ck_assert_int_eq(ts_linear_create(&p.l, &spec, p.W, p.b, p.lane),
+                   TS_ERR_INTERNAL); /* f32 has none */
+  ts_err_clear();
+  spec.precision = TS_PRECISION_BF16;
+  ck_assert_ok(ts_linear_create(&p.l, &spec, p.W, p.b, p.lane));
+  for (int batch = PART_B; batch >= 0; batch -= PART_B) {
+    for (int i = 0; i < BATCH_MAX * WIDTH_MAX; i++) {
+      part_x[i] = probe_draw(3, (uint32_t)i);
+      dy[i] = part_g[i] = probe_draw(4, (uint32_t)i);
+      part_y[i] = part_dx[i] = side;
+    }
+    for (int i = 0; i < p.W->n; i++) gw[i] = side;
+    for (int i = 0; i < p.b->n; i++) gb[i] = side;
+    probe_run(&p, part_x, part_y, dy, part_dx, 4, batch);
+    if (batch) check_part_rows(&p, side);
+    check_part_sums(&p, side, batch);
+  }
+  ts_linear_destroy(p.l);
+  probe_drop_params(&p);
+  probe_stop_device(&p);
+}
+
 TS_TEST(bf16_needs_onednn) {
   ts_fixture f;
   ts_params ps = {0};

@@ -61,10 +61,12 @@ static ts_err parse(ts_config **out, const lr_case *c) {
   ts_err err = TS_OK;
   ts_str s = {0};
   TS_TRY(ts_str_append(&s,
-                       "run = { name = \"rig\"; steps = 1; };\n"
+                       "run = { name = \"rig\"; steps = 1; precision = \"%s\"; "
+                       "};\n"
                        "data = { format = \"synthetic\"; global_batch = 4; };\n"
                        "tables = (\n%s );\nmodel = { dense_features = %d;\n"
                        "tasks = (",
+                       c->bf16 ? "bf16" : "f32",
                        c->tables ? c->tables : LR_TABLES("0..2", "4"),
                        c->n_dense));
   for (int32_t k = 0; k < c->n_out; k++)

@@ -59,6 +59,7 @@ typedef struct lr_case {
   double near;            /* of outputs; 0: 1e-5 */
   double tolerance;       /* of gradients; 0: 1e-4 */
   bool eval;              /* outputs alone, with training off */
+  bool bf16;              /* run.precision, where this CPU has it */
   const int32_t *lengths; /* (LR_BATCH) tokens of each sample, of all tables
                              with pooling "none"; NULL: there is none */
 } lr_case;

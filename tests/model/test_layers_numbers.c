@@ -3,27 +3,51 @@
  * ranks: 1
  * fake: 1  emulated: 1 */
 #include <math.h>
+#include <string.h>
 
+#include "dense/linear.h"
 #include "tests/model/layer_rig.h"
 
 #define ONE(kind, in, keys)                                                    \
   "{ name = \"y\"; kind = \"" kind "\"; in = " in "; " keys " }"
 
+/* In run.precision "bf16" the same but for what inputs and weights are rounded
+ * by; WEIGHT is one of these, of a layer of N_OUT outputs. */
+static void check_bf16(lr_case *c, const char *weight, int32_t n_out) {
+  lr_rig r;
+  ts_device *device;
+  bool half = false;
+  c->bf16 = true;
+  c->near = 0.03;
+  c->tolerance = 0.1;
+  lr_check(c);
+  ck_assert_ok(ts_test_device(&device, true, 1));
+  lr_start(&r, c, 1, NULL, device);
+  for (int32_t i = 0; i < r.model->params.n; i++)
+    if (!strcmp(r.model->params.item[i]->name, weight))
+      half = r.model->params.item[i]->half;
+  ck_assert_int_eq(half,
+                   ts_linear_in_bf16(TS_PRECISION_BF16, n_out, NULL, &r.k));
+  lr_stop(&r);
+  ts_device_destroy(device);
+}
+
 /* ---- project ------------------------------------------------------------- */
 
-/* Embeddings of 3 and 5, and two dense columns, as fields of 2. */
+/* Embeddings of 3 and 5, and two dense columns. */
 static void project_oracle(double *out, const lr_point *p, const void *arg) {
   static const char *const weights[] = {"y.0.weight", "y.1.weight",
                                         "y.2.weight", "y.3.weight"};
   static const char *const biases[] = {"y.0.bias", "y.1.bias", "y.2.bias",
                                        "y.3.bias"};
+  const int32_t dim = p->n_out / 4;
   for (int32_t s = 0; s < p->batch; s++)
     for (int k = 0; k < 4; k++) {
       const int32_t n = k < 2 ? p->dim[k] : 1;
       const double *x =
           k < 2 ? p->emb[k] + s * n : p->dense + s * p->n_dense + k - 2;
       const double *w = lr_param(p, weights[k]);
-      for (int o = 0; o < 2; o++) {
+      for (int o = 0; o < dim; o++) {
         *out = arg ? lr_param(p, biases[k])[o] : 0;
         for (int32_t j = 0; j < n; j++) *out += w[o * n + j] * x[j];
         out++;
@@ -44,6 +68,10 @@ TS_TEST(project) {
       ONE("project", "[\"embeddings\", \"dense\"]", "dim = 2; bias = false;");
   c.arg = NULL;
   lr_check(&c);
+  c.layers = ONE("project", "[\"embeddings\", \"dense\"]", "dim = 6;");
+  c.n_out = 24;
+  c.arg = "";
+  check_bf16(&c, "y.3.weight", 6);
 }
 
 /* ---- periodic ------------------------------------------------------------ */
@@ -95,7 +123,12 @@ TS_TEST(periodic) {
       {WAVES("[\"dense\", \"f0\"]", "frequencies = 3; dim = 0;"), 2, 4, 3, 0,
        false, false},
       {WAVES("\"f0\"", "frequencies = 1; dim = 2;"), 0, 1, 1, 2, false, true},
-      {WAVES("\"f0\"", "frequencies = 9; dim = 0;"), 0, 1, 9, 0, false, false}};
+      {WAVES("\"f0\"", "frequencies = 9; dim = 0;"), 0, 1, 9, 0, false, false},
+      {WAVES("[\"dense\", \"f0\"]", "frequencies = 5; dim = 6;"), 2, 4, 5, 6,
+       false, true},
+      {WAVES("[\"dense\", \"f0\"]",
+             "frequencies = 5; dim = 6; activation = \"linear\";"),
+       2, 4, 5, 6, false, false}};
   for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
     const wave_case *t = &cases[k];
     const int32_t each = t->dim ? t->dim : 2 * t->k;
@@ -107,6 +140,15 @@ TS_TEST(periodic) {
                         .oracle = periodic_oracle,
                         .arg = t});
   }
+  for (size_t k = 7; k < sizeof cases / sizeof *cases; k++)
+    check_bf16(&(lr_case){.layers = cases[k].layers,
+                          .tables = LR_TABLES("0..0", "4"),
+                          .n_dense = 2,
+                          .n_out = 36,
+                          .oracle = periodic_oracle,
+                          .arg = &cases[k],
+                          .eval = cases[k].relu},
+               "y.1.weight", 6);
   lr_refused(
       &(lr_case){.layers = ONE("periodic", "\"f0\"", "frequencies = 4096;"),
                  .tables = LR_TABLES("0..0", "4096"),

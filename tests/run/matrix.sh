@@ -29,7 +29,7 @@ BEGIN { srand(seed)
       one("ddp fully_sharded"), one("true false"), pipeline == "semi_sync" ? 1 : one("1 1 3"), one("f32 f32 f32 bf16"),
       one("auto table_wise row_wise data_parallel"), one("parallel parallel serial"), one("0 0 1 2 4")
   } }' > "$work/cases"
-own='model.layers=({name="waves";kind="periodic";in="dense";frequencies=4;dim=4;},{name="b";kind="mlp";in=["dense","waves"];units=[8];norm="layer";},{name="x";kind="dot";in=["b","fields"];},{name="n";kind="batch_norm";in="x";},{name="h";kind="mlp";in=["n","embeddings"];units=[16,8];activation="gelu";dropout=0.2;},{name="w";kind="wide";in="fields:wide";},{name="l";kind="linear";in="h";units=1;},{name="y";kind="add";in=["w","l"];})'
+own='model.layers=({name="waves";kind="periodic";in="dense";frequencies=4;dim=6;},{name="b";kind="mlp";in=["dense","waves"];units=[8];norm="layer";},{name="x";kind="dot";in=["b","fields"];},{name="n";kind="batch_norm";in="x";},{name="h";kind="mlp";in=["n","embeddings"];units=[16,8];activation="gelu";dropout=0.2;},{name="w";kind="wide";in="fields:wide";},{name="l";kind="linear";in="h";units=1;},{name="y";kind="add";in=["w","l"];})'
 run() { # ranks folder model, options: the model's
   ranks=$1; folder=$2; model=$3; shift 3
   if [ "$model" = own ]; then set -- "$@" --set "$own"; else set -- "$@" --set model.kind="$model"; fi

@@ -52,4 +52,15 @@ for model in dlrm dcnv2; do
   done
   check "$model: lanes change no bit" same_bits "$(newest $model.parallel)" "$(newest $model.serial)"
 done
+
+# Many small layers, whose weights fully sharded ranks exchange in bf16.
+parts='--set model.dense_arch=[] --set model.over_arch=[1] --set model.layers=({name="p";kind="project";in=["fields","dense"];dim=8;},{name="w";kind="periodic";in="dense";frequencies=4;dim=8;},{name="y";kind="mlp";in=["p","w"];units=[8,1];last_activation="linear";})'
+check "parts" train 2 parts $f32 --set run.precision=bf16 $parts
+check "parts in f32" train 2 parts-f32 $f32 $parts
+check "they are close" close_losses parts parts-f32 0.02 10
+grep -q avx512_bf16 /proc/cpuinfo && check "and not the same" test "$(losses parts)" != "$(losses parts-f32)"
+for how in dense.parallel=fully_sharded run.lanes=serial; do
+  check "parts, $how" train 2 "$how" $f32 --set run.precision=bf16 $parts --set $how
+  check "parts, $how: the same bits" same_bits "$(newest parts)" "$(newest "$how")"
+done
 passed

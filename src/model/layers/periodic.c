@@ -5,6 +5,7 @@
  *   y = relu(W p + b) */
 #include <math.h>
 
+#include "base/mem.h"
 #include "model/layer_ops.h"
 
 enum { RELU, LINEAR };
@@ -34,6 +35,7 @@ static const ts_key keys[] = {
 typedef struct ts_periodic {
   ts_param *c;           /* (n, k) */
   ts_param *own[2];      /* W (n dim, 2 k), b (n dim): of each number */
+  ts_linear **each;      /* (n) of it, in bf16; *each NULL: f32, by contract */
   ts_rows_linear shared; /* lite */
   int32_t n;
   int64_t wide;  /* 2 k */
@@ -56,23 +58,38 @@ static ts_err shape(ts_layer *l) {
                                  : ts_vector_of((int32_t)dim));
 }
 
+static ts_err create_own(ts_layer *l, ts_lane *lane) {
+  const ts_periodic_options *o = l->options;
+  ts_periodic *d = l->data;
+  const int32_t wide = (int32_t)d->wide, rows = d->n * o->dim;
+  const double bound = 1 / sqrt((double)wide);
+  ts_linear_spec s = {.n_in = wide,
+                      .n_out = o->dim,
+                      .in_stride = d->n * wide,
+                      .out_stride = rows,
+                      .relu = o->activation == RELU,
+                      .need_dx = true};
+  TS_DO(ts_layer_param(l, &d->own[0], 1, false, "weight", rows, wide, bound));
+  TS_DO(ts_layer_param(l, &d->own[1], 1, false, "bias", rows, 0, bound));
+  TS_DO(ts_mem_many(d->each, d->n, DENSE));
+  for (int32_t i = 0; i < d->n; i++, s.first_row += o->dim)
+    TS_DO(ts_layer_part(&d->each[i], l, &s, d->own[0], d->own[1], lane));
+  return TS_OK;
+}
+
 /* W and b, and room for p. */
 static ts_err create_linear(ts_layer *l, ts_lane *lane) {
   const ts_periodic_options *o = l->options;
   ts_periodic *d = l->data;
   const int32_t wide = (int32_t)d->wide;
   const int64_t n = (int64_t)l->spec->batch_max * d->n * wide;
-  const double bound = 1 / sqrt((double)wide);
   TS_DO(ts_layer_take(l, &d->p, n, 4));
   if (l->spec->training) TS_DO(ts_layer_take(l, &d->dp, n, 4));
   if (o->lite)
     return ts_rows_linear_make(
         &d->shared, l, 1, wide, wide, o->dim, d->n,
         TS_ROWS_BIAS | (o->activation == RELU ? TS_ROWS_RELU : 0), lane);
-  TS_DO(ts_layer_param(l, &d->own[0], 1, false, "weight", d->n * o->dim, wide,
-                       bound));
-  return ts_layer_param(l, &d->own[1], 1, false, "bias", d->n * o->dim, 0,
-                        bound);
+  return create_own(l, lane);
 }
 
 static ts_err create(ts_layer *l, ts_lane *lane) {
@@ -87,6 +104,8 @@ static ts_err create(ts_layer *l, ts_lane *lane) {
 
 static void destroy(ts_layer *l) {
   ts_periodic *d = l->data;
+  for (int32_t i = 0; d->each && i < d->n; i++) ts_linear_destroy(d->each[i]);
+  ts_mem_free(d->each);
   ts_rows_linear_reset(&d->shared);
 }
 
@@ -130,7 +149,6 @@ static ts_err own_forward(const ts_layer *l, const ts_layer_run *r) {
   const ts_periodic *d = l->data;
   const ts_rows y = {l->out[0].x, (int64_t)d->n * o->dim}, none = {0};
   const int64_t w_h = o->dim * d->wide;
-  TS_DO(ts_layer_begin(r, d->own[0], TS_FORWARD));
   TS_DO(ts_run_products(l, r, y.p, (ts_stride4){0, o->dim, y.stride, 1}, d->p,
                         (ts_stride4){0, d->wide, d->n * d->wide, 1},
                         d->own[0]->w, (ts_stride4){0, w_h, d->wide, 1},
@@ -138,8 +156,7 @@ static ts_err own_forward(const ts_layer *l, const ts_layer_run *r) {
                         false));
   TS_DO(ts_run_rows(l, r, TS_MAP_MULTIPLY, y, 1, (ts_rows){d->own[1]->w, 0},
                     none, (int32_t)y.stride, true));
-  TS_DO(relu(l, r, TS_FORWARD));
-  return ts_layer_end(r, d->own[0], TS_FORWARD);
+  return relu(l, r, TS_FORWARD);
 }
 
 /* dW = sum over samples of dy p^T, db = sum of dy, dp = W^T dy. */
@@ -150,7 +167,6 @@ static ts_err own_backward(const ts_layer *l, const ts_layer_run *r) {
   const int64_t y_b = (int64_t)d->n * o->dim, p_b = d->n * d->wide;
   const int64_t w_h = o->dim * d->wide;
   const int32_t wide = (int32_t)d->wide;
-  TS_DO(ts_layer_begin(r, d->own[0], TS_BACKWARD));
   TS_DO(relu(l, r, TS_BACKWARD));
   TS_DO(ts_run_products(l, r, d->own[0]->grad, (ts_stride4){0, w_h, wide, 1},
                         dy, (ts_stride4){0, o->dim, 1, y_b}, d->p,
@@ -158,12 +174,36 @@ static ts_err own_backward(const ts_layer *l, const ts_layer_run *r) {
                         (ts_sizes){1, d->n, o->dim, wide, r->batch}, 1, false));
   TS_DO(
       ts_run_bias_grad(l, r, d->own[1]->grad, dy, r->batch, y_b, (int32_t)y_b));
-  TS_DO(ts_run_products(l, r, d->dp, (ts_stride4){0, wide, p_b, 1}, dy,
-                        (ts_stride4){0, o->dim, y_b, 1}, d->own[0]->w,
-                        (ts_stride4){0, w_h, 1, wide},
-                        (ts_sizes){1, d->n, r->batch, wide, o->dim}, 1, false));
-  TS_DO(ts_layer_gave(r, d->own, 2));
-  return ts_layer_end(r, d->own[0], TS_BACKWARD);
+  return ts_run_products(l, r, d->dp, (ts_stride4){0, wide, p_b, 1}, dy,
+                         (ts_stride4){0, o->dim, y_b, 1}, d->own[0]->w,
+                         (ts_stride4){0, w_h, 1, wide},
+                         (ts_sizes){1, d->n, r->batch, wide, o->dim}, 1, false);
+}
+
+static ts_err each_pass(const ts_layer *l, const ts_layer_run *r,
+                        ts_pass pass) {
+  const ts_periodic_options *o = l->options;
+  const ts_periodic *d = l->data;
+  const ts_value *out = &l->out[0];
+  for (int32_t i = 0; i < d->n; i++) {
+    const int64_t p = i * d->wide, y = (int64_t)i * o->dim;
+    TS_DO(pass == TS_FORWARD
+              ? ts_linear_forward(d->each[i], out->x + y, d->p + p, r->batch,
+                                  r->lane)
+              : ts_linear_backward(d->each[i], d->dp + p, out->dx + y, d->p + p,
+                                   out->x + y, r->batch, r->lane));
+  }
+  return TS_OK;
+}
+
+static ts_err own_pass(const ts_layer *l, const ts_layer_run *r, ts_pass pass) {
+  const ts_periodic *d = l->data;
+  TS_DO(ts_layer_begin(r, d->own[0], pass));
+  TS_DO(*d->each             ? each_pass(l, r, pass)
+        : pass == TS_FORWARD ? own_forward(l, r)
+                             : own_backward(l, r));
+  if (pass == TS_BACKWARD) TS_DO(ts_layer_gave(r, d->own, 2));
+  return ts_layer_end(r, d->own[0], pass);
 }
 
 static ts_err forward(ts_layer *l, const ts_layer_run *r) {
@@ -176,7 +216,7 @@ static ts_err forward(ts_layer *l, const ts_layer_run *r) {
   TS_DO(ts_layer_end(r, d->c, TS_FORWARD));
   if (!o->dim) return TS_OK;
   return o->lite ? ts_rows_linear_forward(&d->shared, r, l->out[0].x, p)
-                 : own_forward(l, r);
+                 : own_pass(l, r, TS_FORWARD);
 }
 
 /* In place of dp's sines dv = dp_sin cos v - dp_cos sin v; then
@@ -214,7 +254,7 @@ static ts_err backward(ts_layer *l, const ts_layer_run *r) {
   if (!o->dim) return wave_backward(l, r, y->dx, y->x);
   TS_DO(o->lite
             ? ts_rows_linear_backward(&d->shared, r, d->dp, y->dx, d->p, y->x)
-            : own_backward(l, r));
+            : own_pass(l, r, TS_BACKWARD));
   return wave_backward(l, r, d->dp, d->p);
 }
 

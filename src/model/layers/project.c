@@ -24,6 +24,7 @@ static const ts_key keys[] = {
 typedef struct ts_vector_part {
   int32_t in, at, width;
   ts_param *p[2];
+  ts_linear *linear; /* of bf16; NULL: f32, by contract */
 } ts_vector_part;
 
 typedef struct ts_project {
@@ -62,8 +63,18 @@ static ts_err shape(ts_layer *l) {
       l, NULL, d->n > 1 ? ts_fields_of(d->n, o->dim) : ts_vector_of(o->dim));
 }
 
+static ts_err create_linear(ts_layer *l, ts_vector_part *p, ts_lane *lane) {
+  const ts_project_options *o = l->options;
+  const ts_input *in = &l->in[p->in];
+  const ts_linear_spec s = {.n_in = p->width,
+                            .n_out = o->dim,
+                            .in_stride = in->value->stride,
+                            .out_stride = l->out[0].stride,
+                            .need_dx = in->dx != NULL};
+  return ts_layer_part(&p->linear, l, &s, p->p[0], p->p[1], lane);
+}
+
 static ts_err create(ts_layer *l, ts_lane *lane) {
-  (void)lane;
   ts_project *d = l->data;
   const ts_project_options *o = l->options;
   for (int32_t i = 0; i < d->n; i++) {
@@ -73,12 +84,14 @@ static ts_err create(ts_layer *l, ts_lane *lane) {
                          bound));
     if (o->bias)
       TS_DO(ts_layer_param(l, &p->p[1], i, false, "bias", o->dim, 0, bound));
+    TS_DO(create_linear(l, p, lane));
   }
   return TS_OK;
 }
 
 static void destroy(ts_layer *l) {
   ts_project *d = l->data;
+  for (int32_t i = 0; i < d->n; i++) ts_linear_destroy(d->part[i].linear);
   ts_mem_free(d->part);
 }
 
@@ -102,6 +115,8 @@ static ts_err part_forward(const ts_layer *l, const ts_layer_run *r,
                               .n_i = r->batch,
                               .n_j = o->dim,
                               .scale = 1};
+  if (p->linear)
+    return ts_linear_forward(p->linear, y.p, a.a, r->batch, r->lane);
   TS_DO(ts_run_contract(l, r, &a));
   if (!p->p[1]) return TS_OK;
   return ts_run_rows(l, r, TS_MAP_MULTIPLY, y, 1, (ts_rows){p->p[1]->w, 0},
@@ -116,7 +131,7 @@ static ts_err part_backward(const ts_layer *l, const ts_layer_run *r,
   const ts_vector_part *p = &d->part[i];
   const ts_input *in = &l->in[p->in];
   const int64_t x_stride = in->value->stride, y_stride = l->out[0].stride;
-  const float *dy = l->out[0].dx + i * o->dim;
+  float *dy = l->out[0].dx + i * o->dim;
   const ts_contract_args dw = {.c = p->p[0]->grad,
                                .a = dy,
                                .b = in->value->x + p->at,
@@ -141,6 +156,9 @@ static ts_err part_backward(const ts_layer *l, const ts_layer_run *r,
                                .n_i = r->batch,
                                .n_j = p->width,
                                .scale = 1};
+  if (p->linear)
+    return ts_linear_backward(p->linear, dx.c, dy, dw.b,
+                              l->out[0].x + i * o->dim, r->batch, r->lane);
   TS_DO(ts_run_contract(l, r, &dw));
   if (p->p[1])
     TS_DO(
