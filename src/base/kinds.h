@@ -94,7 +94,8 @@
   X(gate)                                                                      \
   X(two_stream)                                                                \
   X(pool)                                                                      \
-  X(position)
+  X(position)                                                                  \
+  X(attention)
 
 /* ts_pipeline_name in a file of src/train/. */
 #define TS_PIPELINES(X)                                                        \

@@ -55,6 +55,7 @@ ts_err ts_graph_of_tokens(ts_graph *g, const ts_layer *l, ts_value *v,
   TS_DO(ts_mem_many(t->feature, 1, DENSE));
   t->feature[t->n_features++] = f;
   t->spec = g->spec;
+  t->samples_max = g->spec.batch_max;
   t->spec.batch_max = (int32_t)n;
   v->tokens = t;
   v->shape = ts_tokens_of(v->shape.dim);
@@ -116,7 +117,7 @@ ts_err ts_graph_take_tokens(ts_layer *l, ts_value *const *v, int32_t n) {
     if (!l->tokens) l->tokens = ts_tokens_at(v[k]->tokens);
     TS_DO(unite(ts_tokens_at(l->tokens), ts_tokens_at(v[k]->tokens)));
   }
-  if (ts_layer_is_by_token(l)) l->spec = &l->tokens->spec;
+  if (l->tokens) l->spec = &l->tokens->spec;
   return TS_OK;
 }
 

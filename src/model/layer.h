@@ -58,7 +58,8 @@ typedef struct ts_tokens {
   struct ts_tokens *same; /* stands for it, too; NULL: nobody */
   int32_t *feature;       /* (n_features) numbers in the deck's order */
   int32_t n_features;
-  ts_model_spec spec; /* of layers by token: batch_max is the most tokens */
+  ts_model_spec spec; /* of layers on them: batch_max is the most tokens */
+  int32_t samples_max;
   /* Of the batch under way, device memory (kernel tokens). */
   int64_t n, n_samples;
   int64_t *offsets;           /* (n_samples + 1) */

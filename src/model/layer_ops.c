@@ -41,6 +41,8 @@ PASSES(norm, ts_norm_args, "norm")
 PASSES(batch_norm, ts_batch_norm_args, "batch norm")
 PASSES(max, ts_max_args, "max")
 PASSES(pool, ts_pool_args, "pool")
+TASK(, attention, ts_attention_args, "attention")
+TASK(, attention_grad, ts_attention_args, "attention backward")
 PASSES(places, ts_places_args, "positions")
 PASSES(fm, ts_fm_args, "interaction")
 

@@ -27,6 +27,10 @@ ts_err ts_run_max(const ts_layer *, const ts_layer_run *, const ts_max_args *,
                   ts_pass);
 ts_err ts_run_pool(const ts_layer *, const ts_layer_run *, const ts_pool_args *,
                    ts_pass);
+ts_err ts_run_attention(const ts_layer *, const ts_layer_run *,
+                        const ts_attention_args *);
+ts_err ts_run_attention_grad(const ts_layer *, const ts_layer_run *,
+                             const ts_attention_args *);
 ts_err ts_run_places(const ts_layer *, const ts_layer_run *,
                      const ts_places_args *, ts_pass);
 ts_err ts_run_fm(const ts_layer *, const ts_layer_run *, const ts_fm_args *,

@@ -32,6 +32,7 @@ tessera_sources += \
   src/model/layer_ops.h \
   src/model/layers/activation.c \
   src/model/layers/add.c \
+  src/model/layers/attention.c \
   src/model/layers/batch_norm.c \
   src/model/layers/bilinear.c \
   src/model/layers/bilinear.h \

@@ -3,6 +3,7 @@
  * ranks: 1
  * fake: 1  emulated: 1 */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "tests/model/layer_rig.h"
@@ -81,7 +82,7 @@ static double wave(int32_t place, int32_t c) {
 
 static void place_oracle(double *out, const lr_point *p, const void *arg) {
   const place_case *k = arg;
-  double y[MOST * DIM];
+  double y[MOST * DIM] = {0};
   for (int32_t b = 0; b < p->batch; b++)
     for (int32_t i = 0; i < p->lengths[b]; i++)
       for (int32_t c = 0; c < DIM; c++) {
@@ -122,12 +123,100 @@ TS_TEST(positions) {
                         .arg = &cases[k].of});
 }
 
+/* ---- attention ----------------------------------------------------------- */
+
+typedef struct look_case {
+  int32_t heads, dim;             /* of one head */
+  bool silu, causal, alibi, bare; /* bare: without W_o */
+} look_case;
+
+/* A number by which token I looks at token J, both of sample B. */
+static double look(const look_case *k, const double *qkv, int32_t h, int32_t i,
+                   int32_t j) {
+  const int32_t a = k->heads * k->dim;
+  double s = 0;
+  for (int32_t c = 0; c < k->dim; c++)
+    s += qkv[i * 3 * a + h * k->dim + c] * qkv[j * 3 * a + a + h * k->dim + c];
+  s /= sqrt(k->dim);
+  if (k->alibi) s -= pow(2, -8.0 * (h + 1) / k->heads) * abs(i - j);
+  return s;
+}
+
+/* Y (heads dim) = token I of the LEN at QKV. */
+static void look_around(double *y, const look_case *k, const double *qkv,
+                        int32_t len, int32_t i) {
+  const int32_t a = k->heads * k->dim, end = k->causal ? i + 1 : len;
+  for (int32_t h = 0; h < k->heads; h++) {
+    double sum = 0;
+    for (int32_t j = 0; j < end; j++) sum += exp(look(k, qkv, h, i, j));
+    for (int32_t c = 0; c < k->dim; c++) {
+      double v = 0;
+      for (int32_t j = 0; j < end; j++) {
+        const double s = look(k, qkv, h, i, j);
+        v += (k->silu ? s / (1 + exp(-s)) / len : exp(s) / sum) *
+             qkv[j * 3 * a + 2 * a + h * k->dim + c];
+      }
+      y[h * k->dim + c] = v;
+    }
+  }
+}
+
+enum { LOOK_DIM = 4, LOOK_MOST = 3 * 12 };
+
+static void look_oracle(double *out, const lr_point *p, const void *arg) {
+  const look_case *k = arg;
+  const int32_t a = k->heads * k->dim, n = k->bare ? a : LOOK_DIM;
+  double z[MOST * LOOK_MOST] = {0}, qkv[8 * LOOK_MOST], y[LOOK_MOST];
+  for (int32_t b = 0; b < p->batch; b++) {
+    const int32_t first = first_of(p, b), len = p->lengths[b];
+    for (int32_t t = 0; t < len; t++)
+      lr_affine(qkv + t * 3 * a, lr_param(p, "l.0.weight"),
+                lr_param(p, "l.0.bias"), p->emb[0] + (first + t) * LOOK_DIM,
+                3 * a, LOOK_DIM);
+    for (int32_t t = 0; t < len; t++) {
+      look_around(k->bare ? z + (first + t) * n : y, k, qkv, len, t);
+      if (!k->bare)
+        lr_affine(z + (first + t) * n, lr_param(p, "l.1.weight"),
+                  lr_param(p, "l.1.bias"), y, n, a);
+    }
+  }
+  pool(out, p, z, n, "sum");
+}
+
+#define LOOKS(keys)                                                            \
+  "{ name = \"l\"; kind = \"attention\"; in = \"s\"; " keys " },"              \
+  "{ name = \"y\"; kind = \"pool\"; in = \"l\"; by = \"sum\"; }"
+
+TS_TEST(attention) {
+  static const struct {
+    const char *layers;
+    look_case of;
+    int32_t n_out;
+  } cases[] = {{LOOKS(""), {1, 4, false, true, false, false}, 4},
+               {LOOKS("heads = 2; causal = false;"),
+                {2, 2, false, false, false, false},
+                4},
+               {LOOKS("heads = 2; dim = 3; places = \"alibi\";"),
+                {2, 3, false, true, true, false},
+                4},
+               {LOOKS("heads = 2; dim = 3; by = \"silu\"; output = false;"),
+                {2, 3, true, true, false, true},
+                6}};
+  for (size_t k = 0; k < sizeof cases / sizeof *cases; k++)
+    lr_check(&(lr_case){.layers = cases[k].layers,
+                        .tables = TABLE("s", "4"),
+                        .n_out = cases[k].n_out,
+                        .lengths = lengths,
+                        .oracle = look_oracle,
+                        .arg = &cases[k].of});
+}
+
 /* ---- kinds that take a token for a sample -------------------------------- */
 
 /* z = norm(W [a, b] + v) + a by token, their mean and a vector's product. */
 static void rows_oracle(double *out, const lr_point *p, const void *arg) {
   (void)arg;
-  double z[MOST * DIM], mean[LR_BATCH * DIM];
+  double z[MOST * DIM] = {0}, mean[LR_BATCH * DIM];
   for (int32_t t = 0; t < lr_rows(p, 0); t++) {
     double x[DIM + 2], y[DIM], sum = 0, square = 0;
     memcpy(x, p->emb[0] + t * DIM, DIM * sizeof *x);

@@ -1,0 +1,219 @@
+/* attention.c - tokens of a sample that look at each other.
+ *
+ * q, k and v are one product, side by side, as PyTorch's MultiheadAttention has
+ * them; what goes on between them is the kernel attention. */
+#include "model/attention.h"
+
+#include <math.h>
+
+#include "base/mem.h"
+#include "model/layer_ops.h"
+#include "runtime/staging.h"
+
+typedef enum { NO_PLACES, ALIBI } ts_attention_places;
+
+typedef struct ts_attention_options {
+  int32_t heads, dim;
+  int by, places;
+  bool causal, output, bias;
+} ts_attention_options;
+
+#define KEY(name, kind, fallback, min, max, choices, help)                     \
+  {                                                                            \
+    TS_SCOPE_LAYER, #name, kind, offsetof(ts_attention_options, name),         \
+        fallback, "", min, max, choices, help                                  \
+  }
+static const ts_key keys[] = {
+    KEY(heads, TS_KEY_INT32, "1", 1, 10000, NULL, "side by side"),
+    KEY(dim, TS_KEY_INT32, "0", 0, 100000, NULL, "of one head; 0: d / heads"),
+    KEY(by, TS_KEY_CHOICE, "\"softmax\"", 1, 0, "softmax|silu",
+        "what makes weights of products; silu: over the sample's length"),
+    KEY(causal, TS_KEY_BOOL, "true", 1, 0, NULL,
+        "a token looks at none that comes after it"),
+    KEY(places, TS_KEY_CHOICE, "\"none\"", 1, 0, "none|alibi",
+        "alibi: products fall with the distance, by a slope for each head"),
+    KEY(output, TS_KEY_BOOL, "true", 1, 0, NULL,
+        "whether W_o and its bias are there, which give d numbers again"),
+    KEY(bias, TS_KEY_BOOL, "true", 1, 0, NULL,
+        "whether q, k, v and the output have biases"),
+};
+
+typedef struct ts_attention {
+  ts_rows_linear in, out;
+  int32_t heads, dim, a; /* a = heads dim */
+  float *qkv, *dqkv;     /* (tokens, 3 a) */
+  float *y, *dy;         /* (tokens, a); NULL: the output's own */
+  float *lse, *slopes;
+  void *work;
+} ts_attention;
+
+static ts_err shape(ts_layer *l) {
+  const ts_attention_options *o = l->options;
+  ts_attention *d = l->data;
+  const int32_t n = l->in[0].value->shape.dim;
+  if (!o->dim && n % o->heads)
+    return ts_layer_fail(l,
+                         "heads = %d does not divide the %d numbers of a "
+                         "token: give dim, of one head",
+                         o->heads, n);
+  d->heads = o->heads;
+  d->dim = o->dim ? o->dim : n / o->heads;
+  if ((int64_t)d->heads * d->dim > TS_WIDTH_MAX / 3)
+    return ts_layer_fail(l, "heads times dim is more than %d",
+                         TS_WIDTH_MAX / 3);
+  d->a = d->heads * d->dim;
+  return ts_layer_gives(l, NULL, ts_tokens_of(o->output ? n : d->a));
+}
+
+/* 2^-(8 h / heads) for heads h from 1 on. */
+static ts_err make_slopes(ts_layer *l) {
+  ts_err err = TS_OK;
+  ts_attention *d = l->data;
+  ts_staging s = {0};
+  float *x = NULL;
+  TS_TRY(ts_layer_take(l, &d->slopes, d->heads, 4));
+  TS_TRY(ts_mem_many(x, d->heads, DENSE));
+  for (int32_t h = 0; h < d->heads; h++)
+    x[h] = (float)pow(2, -8.0 * (h + 1) / d->heads);
+  TS_TRY(ts_staging_create(&s, l->device));
+  TS_TRY(ts_staging_put(&s, d->slopes, x, (size_t)d->heads * 4));
+done:
+  ts_staging_reset(&s);
+  ts_mem_free(x);
+  return err;
+}
+
+static ts_attention_args args_of(const ts_layer *l, int64_t batch) {
+  const ts_attention_options *o = l->options;
+  const ts_attention *d = l->data;
+  const ts_tokens *t = ts_tokens_at(l->tokens);
+  const int64_t wide = 3 * (int64_t)d->a;
+  return (ts_attention_args){.q = d->qkv,
+                             .k = d->qkv ? d->qkv + d->a : NULL,
+                             .v = d->qkv ? d->qkv + 2 * d->a : NULL,
+                             .q_stride = wide,
+                             .k_stride = wide,
+                             .v_stride = wide,
+                             .o_stride = d->y ? d->a : l->out[0].stride,
+                             .o = d->y ? d->y : l->out[0].x,
+                             .out = d->y ? d->y : l->out[0].x,
+                             .d_o = d->y ? d->dy : l->out[0].dx,
+                             .lse = d->lse,
+                             .dq = d->dqkv,
+                             .dk = d->dqkv ? d->dqkv + d->a : NULL,
+                             .dv = d->dqkv ? d->dqkv + 2 * d->a : NULL,
+                             .slopes = d->slopes,
+                             .offsets = t->offsets,
+                             .n_sequences = batch,
+                             .n_tokens = t->n,
+                             .max_length = t->n,
+                             .n_heads = d->heads,
+                             .dim = d->dim,
+                             .v_dim = d->dim,
+                             .scale = 1 / sqrtf((float)d->dim),
+                             .kind = o->by ? TS_ATTENTION_SILU
+                                           : TS_ATTENTION_SOFTMAX,
+                             .causal = o->causal,
+                             .work = d->work};
+}
+
+static ts_err take(ts_layer *l) {
+  ts_attention *d = l->data;
+  const ts_attention_options *o = l->options;
+  const int64_t n = l->spec->batch_max;
+  ts_attention_args most = args_of(l, ts_tokens_at(l->tokens)->samples_max);
+  most.n_tokens = n;
+  TS_DO(ts_layer_take(l, &d->qkv, n * 3 * d->a, 4));
+  TS_DO(ts_layer_take(l, &d->lse, n * d->heads, 4));
+  if (o->output) TS_DO(ts_layer_take(l, &d->y, n * d->a, 4));
+  if (!l->spec->training) return TS_OK;
+  TS_DO(ts_layer_take(l, &d->dqkv, n * 3 * d->a, 4));
+  if (o->output) TS_DO(ts_layer_take(l, &d->dy, n * d->a, 4));
+  return ts_layer_take(l, &d->work, ts_attention_work_bytes(&most), 1);
+}
+
+static ts_err create(ts_layer *l, ts_lane *lane) {
+  ts_attention *d = l->data;
+  const ts_attention_options *o = l->options;
+  const ts_value *x = l->in[0].value;
+  const unsigned bias = o->bias ? TS_ROWS_BIAS : 0;
+  TS_DO(ts_rows_linear_make(&d->in, l, 0, x->shape.dim, x->stride, 3 * d->a, 1,
+                            bias | (l->in[0].dx ? 0 : TS_ROWS_NO_DX), lane));
+  if (o->output)
+    TS_DO(ts_rows_linear_make(&d->out, l, 1, d->a, d->a, l->out[0].shape.dim, 1,
+                              bias, lane));
+  if (o->places == ALIBI) TS_DO(make_slopes(l));
+  return take(l);
+}
+
+static void destroy(ts_layer *l) {
+  ts_attention *d = l->data;
+  ts_rows_linear_reset(&d->in);
+  ts_rows_linear_reset(&d->out);
+}
+
+static ts_layer_run by_token(const ts_layer *l, const ts_layer_run *r) {
+  ts_layer_run own = *r;
+  own.batch = (int32_t)ts_tokens_at(l->tokens)->n;
+  return own;
+}
+
+static ts_err forward(ts_layer *l, const ts_layer_run *r) {
+  ts_attention *d = l->data;
+  const ts_layer_run rows = by_token(l, r);
+  const ts_attention_args a = args_of(l, r->batch);
+  TS_DO(ts_rows_linear_forward(&d->in, &rows, d->qkv, l->in[0].value->x));
+  TS_DO(ts_run_attention(l, r, &a));
+  return d->y ? ts_rows_linear_forward(&d->out, &rows, l->out[0].x, d->y)
+              : TS_OK;
+}
+
+static ts_err backward(ts_layer *l, const ts_layer_run *r) {
+  ts_attention *d = l->data;
+  const ts_layer_run rows = by_token(l, r);
+  const ts_attention_args a = args_of(l, r->batch);
+  if (d->y)
+    TS_DO(ts_rows_linear_backward(&d->out, &rows, d->dy, l->out[0].dx, d->y,
+                                  l->out[0].x));
+  TS_DO(ts_run_attention_grad(l, r, &a));
+  return ts_rows_linear_backward(&d->in, &rows, l->in[0].dx, d->dqkv,
+                                 l->in[0].value->x, d->qkv);
+}
+
+const ts_layer_ops ts_layer_attention = {
+    .kind = "attention",
+    .tokens = TS_ITS_TOKENS,
+    .keys = keys,
+    .n_keys = sizeof keys / sizeof *keys,
+    .options_bytes = sizeof(ts_attention_options),
+    .data_bytes = sizeof(ts_attention),
+    .least = 1,
+    .most = 1,
+    .keeps_in = true,
+    .keeps_out = true,
+    .shape = shape,
+    .create = create,
+    .destroy = destroy,
+    .forward = forward,
+    .backward = backward,
+    .page =
+        "Tokens that look at each other: for each head, with\n"
+        "[q, k, v] = W x + b\n"
+        "  s_ij = q_i . k_j / sqrt(dim) - slope |i - j|\n"
+        "  y_i = sum of p_ij v_j over the sample's tokens j (causal: j <= i)\n"
+        "with p_i = softmax(s_i), or silu(s_ij) / length; then W_o y + b_o of\n"
+        "the heads side by side\n"
+        "\n"
+        "  The products s_ij of all pairs are never in memory at once.  Kind\n"
+        "  add makes a residual of it, layer_norm stands before or behind it,\n"
+        "  dropout behind.\n"
+        "\n"
+        "  in    tokens (T, d), side by side\n"
+        "  out   (T, d); without W_o (T, heads dim)\n"
+        "  NAME.0.weight (3 heads dim, d), NAME.0.bias (3 heads dim): rows of\n"
+        "        q, k, v; NAME.1.weight (d, heads dim), NAME.1.bias (d):\n"
+        "        uniform in +-1/sqrt(columns), as PyTorch's Linear has them\n"
+        "  A. Vaswani et al., \"Attention Is All You Need\", NeurIPS 2017; "
+        "silu:\n"
+        "  J. Zhai et al., \"Actions Speak Louder than Words\", ICML 2024;\n"
+        "  alibi: O. Press et al., \"Train Short, Test Long\", ICLR 2022\n"};
