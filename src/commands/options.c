@@ -68,7 +68,7 @@ static const ts_option options[] = {
     {"--measure", "FILE", AT(measure), "plan",
      "times this machine (under mpirun) and writes its figures"},
     {"--json", NULL, AT(json), "plan bench compare", "JSON instead of text"},
-    {"--backend", "NAME", AT(backend), "bench", "of tbe and attention: host or cuda"},
+    {"--backend", "NAME", AT(backend), "bench", "tbe, attention: host or cuda"},
     {"--verify", NULL, AT(verify), "inspect", "checks every checksum"},
     {"--vocabulary", "FEATURE", AT(vocabulary), "inspect",
      "a checkpoint's words of it, and how often each was there"},
