@@ -116,7 +116,7 @@ short() {
   sed -E "s,/scratch/[$]USER,$work/scratch,; s/39291957/300/; s/39291958/301/; s/(mpirun -n )([5-9]|[0-9]{2,})/\12/
     s/--trace FILE/& --set checkpoint.resume=never/; s/--trials [0-9]+/--trials 2/; s/trial-[0-9]+/trial-0002/; s/ RANKS\$/ 4/; s/(plot|compare) (A B|RUN RUN)/\1 runs\/dlrm runs\/dcnv2/; s/FEATURE|COLUMN/city/; s/KEY/run.seed/
     s/(bench input DECK).*/\1 iters=4 steps=1 rounds=1/; s/(bench pipeline DECK).*/\1 scale=1 steps=2 warm=1 rounds=1/
-    s/(bench step DECK).*/\1 iters=4/; s/bench (tbe|cache)\$/bench \1 tables=1 rows=500 batch=32 iters=4/; s/bench cache.*/& warm=2/; s/bench checkpoint/& mb=1/"
+    s/(bench step DECK).*/\1 iters=4/; s/bench (tbe|cache)\$/bench \1 tables=1 rows=500 batch=32 iters=4/; s/bench cache.*/& warm=2/; s/bench checkpoint/& mb=1/; s/bench attention\$/& length=50 tokens=500 iters=2/"
 }
 outputs() { # COMMAND: what it writes
   case $1 in for*) ;; *) eval "echo $(printf '%s\n' "$1" | grep -oE '(--out|-o|--save|--trace|--measure|>) [^ ;-][^ ;]*' | sed 's/.* //' | tr '\n' ' ')" ;; esac
