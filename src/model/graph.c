@@ -168,7 +168,7 @@ ts_err ts_model_counted(ts_model_count *c, const ts_model_spec *s) {
     if (l->ops->products) c->products += l->ops->products(l);
     if (l->ops->count) l->ops->count(c, l);
     for (int32_t k = 0; k < l->n_out; k++)
-      c->activations += 2.0 * l->out[k].stride;
+      if (!l->out[k].row) c->activations += 2.0 * l->out[k].stride;
   }
 done:
   ts_graph_reset(&g);

@@ -5,6 +5,7 @@
  *   graph_plan.c    layers in running order, shapes, checks; creates nothing
  *   graph_outputs.c the logits, what nobody reads, the order
  *   graph_half.c    which values are bf16
+ *   graph_rows.c    which lie in the row that joins them
  *   graph_memory.c  which values lie where, by lifetime
  *   graph.c         the model: create, forward, backward
  *   graph_print.c   the table of train --check
@@ -53,9 +54,17 @@ void ts_graph_reset(ts_graph *);
 ts_err ts_graph_outputs(ts_graph *);
 /* Values that are bf16: from one layer to the next, where both say so. */
 void ts_graph_halve(ts_graph *);
+/* Values that lie in the row of the one layer that reads them (ts_value.row),
+ * once it is known which are bf16. */
+ts_err ts_graph_rows(ts_graph *);
+/* The layer that reads V, as input *AT; NULL: none, or more than one do. */
+const ts_layer *ts_graph_reader(const ts_graph *, const ts_value *v,
+                                int32_t *at);
 /* slab_floats, and with a device the slab and the places of values and their
  * gradients in it. */
 ts_err ts_graph_place(ts_graph *);
+/* Floats of the slab as things stand. */
+ts_err ts_graph_size(ts_graph *, int64_t *floats);
 
 /* The value NAME of layer L's role, NULL and a DECK error where there is
  * none; *SKIP: "dense?" without dense features. */

@@ -42,8 +42,11 @@ static ts_err add(ts_lives *all, float **to, int64_t floats, int32_t first,
  * backward pass. */
 static void find_readers(ts_graph *g) {
   for (int32_t i = 0; i < g->n; i++)
-    for (int32_t k = 0; k < g->layers[i]->n_out; k++)
-      g->layers[i]->out[k].last = g->layers[i]->out[k].kept_for = -1;
+    for (int32_t k = 0; k < g->layers[i]->n_out; k++) {
+      ts_value *v = &g->layers[i]->out[k];
+      v->from = i;
+      v->last = v->kept_for = -1;
+    }
   for (int32_t i = 0; i < g->n; i++)
     for (int32_t k = 0; k < ts_layer_n_in(g->layers[i]); k++) {
       ts_value *v = (ts_value *)g->layers[i]->in[k].value;
@@ -52,12 +55,25 @@ static void find_readers(ts_graph *g) {
     }
 }
 
+/* The first layer that writes a part of V, layer I's: a row lives from there
+ * on, and its gradient up to there. */
+static int32_t first_of(const ts_graph *g, int32_t i, const ts_value *v) {
+  int32_t first = i;
+  for (int32_t k = 0; k < ts_layer_n_in(g->layers[i]); k++) {
+    const ts_value *part = g->layers[i]->in[k].value;
+    if (part->row == v && part->from < first) first = part->from;
+  }
+  return first;
+}
+
 static ts_err lives_of_output(ts_graph *g, ts_lives *all, int32_t i,
                               ts_value *v) {
   const ts_layer *l = g->layers[i];
+  if (v->row) return TS_OK;
   const int64_t n = ts_graph_rows(g, v) * v->stride;
   const int64_t floats = v->half ? (n + 1) / 2 : n;
   const bool padded = v->stride > ts_shape_width(v->shape);
+  const int32_t first = first_of(g, i, v);
   int32_t last = v->last;
   const bool kept = g->spec.keeps && !strcmp(g->spec.keeps, v->name);
   if (v == g->logits) last = 2 * g->n;
@@ -66,9 +82,10 @@ static ts_err lives_of_output(ts_graph *g, ts_lives *all, int32_t i,
   if (kept) last = 2 * g->n;
   /* What lies behind a row's width has to stay zero. */
   if (!l->ops->owns_out)
-    TS_DO(add(all, &v->x, floats, padded ? 0 : i, padded ? 2 * g->n : last));
+    TS_DO(
+        add(all, &v->x, floats, padded ? 0 : first, padded ? 2 * g->n : last));
   if (!g->spec.training || v == g->logits) return TS_OK;
-  return add(all, &v->dx, floats, 2 * g->n - v->last, 2 * g->n - i);
+  return add(all, &v->dx, floats, 2 * g->n - v->last, 2 * g->n - first);
 }
 
 /* The last reader's gradient is the value's; others add to it, or have a place
@@ -117,6 +134,7 @@ static void put(ts_life **order, int32_t n, ts_life *life) {
 
 static ts_err place(ts_graph *g, ts_lives *all) {
   ts_life **order = NULL;
+  g->slab_floats = 0;
   TS_DO(ts_mem_many(order, all->n, DENSE));
   if (all->n) qsort(all->item, (size_t)all->n, sizeof *all->item, by_size);
   for (int32_t k = 0; k < all->n; k++) {
@@ -133,22 +151,40 @@ static ts_err place(ts_graph *g, ts_lives *all) {
 static void point(ts_graph *g, const ts_lives *all) {
   for (int32_t k = 0; k < all->n; k++)
     *all->item[k].to = g->slab + all->item[k].at;
+  for (int32_t i = 0; i < g->n; i++) {
+    ts_value *v = &g->layers[i]->out[0];
+    if (!v->row) continue;
+    v->x = v->row->x + v->at;
+    if (v->row->dx) v->dx = v->row->dx + v->at;
+  }
   for (int32_t i = 0; i < g->n; i++)
     for (int32_t k = 0; k < ts_layer_n_in(g->layers[i]); k++)
       if (!g->layers[i]->in[k].dx)
         g->layers[i]->in[k].dx = g->layers[i]->in[k].value->dx;
 }
 
-ts_err ts_graph_place(ts_graph *g) {
-  ts_err err = TS_OK;
-  ts_lives all = {0};
+static ts_err lay_out(ts_graph *g, ts_lives *all) {
   find_readers(g);
   for (int32_t i = 0; i < g->n; i++) {
     for (int32_t k = 0; k < g->layers[i]->n_out; k++)
-      TS_TRY(lives_of_output(g, &all, i, &g->layers[i]->out[k]));
-    TS_TRY(lives_of_inputs(g, &all, i));
+      TS_DO(lives_of_output(g, all, i, &g->layers[i]->out[k]));
+    TS_DO(lives_of_inputs(g, all, i));
   }
-  TS_TRY(place(g, &all));
+  return place(g, all);
+}
+
+ts_err ts_graph_size(ts_graph *g, int64_t *floats) {
+  ts_lives all = {0};
+  const ts_err err = lay_out(g, &all);
+  ts_mem_free(all.item);
+  *floats = g->slab_floats;
+  return err;
+}
+
+ts_err ts_graph_place(ts_graph *g) {
+  ts_err err = TS_OK;
+  ts_lives all = {0};
+  TS_TRY(lay_out(g, &all));
   if (!g->device) goto done; /* only to count */
   TS_TRY(ts_arrays_take(&g->arrays, g->device, &g->slab, g->slab_floats, 4,
                         TS_TAG_ACTIVATIONS));

@@ -310,5 +310,5 @@ ts_err ts_graph_plan(ts_graph *g, const ts_model_spec *s) {
     TS_DO(ts_graph_add(g, &g->list.item[i]));
   TS_DO(ts_graph_outputs(g));
   ts_graph_halve(g);
-  return TS_OK;
+  return ts_graph_rows(g);
 }

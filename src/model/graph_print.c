@@ -21,6 +21,7 @@ static ts_err inputs_of(ts_str *s, const ts_layer *l) {
 }
 
 static double bytes_of(const ts_value *v) {
+  if (v->row) return 0; /* they are that one's */
   return (v->half ? 2.0 : 4.0) * v->stride;
 }
 

@@ -84,12 +84,17 @@ typedef struct ts_value {
   bool half;     /* its layer and its one reader agreed */
   bool above;    /* embeddings reach it */
   bool is_input; /* the deck's dense features: x is the batch's */
+  /* It is columns from AT on of another value, the row that its one reader
+   * joins: x and dx are of that one's stride, and others' numbers lie between
+   * its rows; NULL: an array of its own. */
+  struct ts_value *row;
+  int32_t at;
   /* Embeddings as they come: x and dx are NULL, they are run->views'; only
    * kinds with reads_embeddings see such a value. */
   ts_emb_set *emb;
-  /* Of the graph's layers: the last that reads it, and the first whose backward
-   * pass reads x; -1: none. */
-  int32_t last, kept_for;
+  /* Of the graph's layers: that which gives it, the last that reads it, and the
+   * first whose backward pass reads x; -1: none. */
+  int32_t from, last, kept_for;
 } ts_value;
 
 /* Where a layer reads one, and writes (=) its part of the gradient: a place of
@@ -189,6 +194,15 @@ typedef struct ts_layer_ops {
    * others' by then. */
   bool keeps_in, keeps_out;
   bool adds_dx; /* its backward pass can add to in[].dx */
+  /* out[0] is its inputs side by side, of which it leaves out those that lie
+   * there already (ts_value.row). */
+  bool joins;
+  /* out[0] may lie in a wider row: it goes by out[0].stride in both passes,
+   * touches nothing between rows, asks for no stride in shape and keeps no x
+   * of it.  Products by
+   * a library can't: theirs into rows with gaps have other bits, and take up to
+   * twice as long (oneDNN's of f32). */
+  bool any_stride;
   /* It sets out[].x itself in create (memory of its own), not the graph. */
   bool owns_out;
   /* From in[].value->shape to out, by ts_layer_gives; DECK errors by

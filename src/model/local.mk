@@ -20,6 +20,7 @@ tessera_sources += \
   src/model/graph_plan.c \
   src/model/graph_print.c \
   src/model/graph_tokens.c \
+  src/model/graph_rows.c \
   src/model/kernels.h \
   src/model/kernels_avx2.c \
   src/model/kernels_avx512.c \

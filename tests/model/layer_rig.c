@@ -87,6 +87,7 @@ static ts_err create(lr_rig *r, const lr_case *c) {
                               .batch_max = LR_BATCH,
                               .training = true,
                               .kernels = &r->k,
+                              .keeps = c->keeps,
                               .world = r->world};
   return ts_model_create(&r->model, &spec, r->device, r->lane);
 }

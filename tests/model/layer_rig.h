@@ -53,6 +53,7 @@ typedef struct lr_case {
   const char *layers; /* elements of model.layers */
   const char *tables; /* elements of tables; NULL: three of dim 4 */
   const char *more;   /* further text of the deck; NULL: none */
+  const char *keeps;  /* ts_model_spec.keeps */
   int32_t n_dense, n_out;
   lr_oracle oracle;
   const void *arg;

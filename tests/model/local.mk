@@ -13,7 +13,8 @@ check_PROGRAMS += \
   tests/model/test_layers_mlp \
   tests/model/test_layers_numbers \
   tests/model/test_layers_tasks \
-  tests/model/test_layers_tokens
+  tests/model/test_layers_tokens \
+  tests/model/test_rows
 tests_model_test_layers_SOURCES = tests/model/test_layers.c \
   tests/model/layer_rig.c tests/model/layer_rig.h
 tests_model_test_layers_basic_SOURCES = tests/model/test_layers_basic.c \
@@ -27,4 +28,6 @@ tests_model_test_layers_numbers_SOURCES = tests/model/test_layers_numbers.c \
 tests_model_test_layers_tasks_SOURCES = tests/model/test_layers_tasks.c \
   tests/model/layer_rig.c tests/model/layer_rig.h
 tests_model_test_layers_tokens_SOURCES = tests/model/test_layers_tokens.c \
+  tests/model/layer_rig.c tests/model/layer_rig.h
+tests_model_test_rows_SOURCES = tests/model/test_rows.c \
   tests/model/layer_rig.c tests/model/layer_rig.h

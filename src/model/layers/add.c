@@ -44,6 +44,7 @@ const ts_layer_ops ts_layer_add = {
     .kind = "add",
     .tokens = TS_BY_ROW,
     .least = 1,
+    .any_stride = true,
     .shape = shape,
     .forward = forward,
     .backward = backward,

@@ -67,6 +67,7 @@ const ts_layer_ops ts_layer_batch_norm = {
     .least = 1,
     .most = 1,
     .keeps_in = true,
+    .any_stride = true,
     .shape = shape,
     .create = create,
     .destroy = destroy,

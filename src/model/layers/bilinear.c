@@ -205,6 +205,7 @@ const ts_layer_ops ts_layer_bilinear = {
     .most = 1,
     .wants_fields = true,
     .keeps_in = true,
+    .any_stride = true,
     .shape = shape,
     .create = ts_bilinear_create,
     .forward = ts_bilinear_forward,

@@ -212,6 +212,7 @@ const ts_layer_ops ts_layer_cin = {
     .most = 1,
     .wants_fields = true,
     .keeps_in = true,
+    .any_stride = true,
     .shape = shape,
     .create = create,
     .destroy = destroy,

@@ -17,6 +17,7 @@ typedef struct ts_part {
 typedef struct ts_concat {
   ts_part *part; /* (n) */
   int32_t n, width;
+  int32_t n_copied; /* parts that don't lie in the row already */
   /* As the kernel wants them; filled by its tasks alone. */
   float **row;
   int64_t *stride;
@@ -112,6 +113,8 @@ static ts_err stack_shape(ts_layer *l) {
 static ts_err create(ts_layer *l, ts_lane *lane) {
   (void)lane;
   ts_concat *c = l->data;
+  for (int32_t k = 0; k < c->n; k++)
+    c->n_copied += !l->in[c->part[k].in].value->row;
   TS_DO(ts_mem_many(c->row, c->n, DENSE));
   TS_DO(ts_mem_many(c->stride, c->n, DENSE));
   TS_DO(ts_mem_many(c->at, c->n, DENSE));
@@ -132,7 +135,7 @@ typedef struct ts_concat_arg {
 } ts_concat_arg;
 
 /* The parts' pointers, of those that have one: gradients of some are not
- * wanted. */
+ * wanted, and those that lie in the row are there. */
 static int32_t fill(const ts_concat_arg *a, bool adds) {
   ts_concat *c = a->l->data;
   int32_t n = 0;
@@ -144,7 +147,8 @@ static int32_t fill(const ts_concat_arg *a, bool adds) {
                  : in->value->is_input ? a->dense
                                        : in->value->x;
     if (a->split) row = view ? a->views.grad[p->feature] : in->dx;
-    if (!row || (a->split && (view && in->adds && in->adds[p->k]) != adds))
+    if (!row || in->value->row ||
+        (a->split && (view && in->adds && in->adds[p->k]) != adds))
       continue;
     c->row[n] = row;
     c->stride[n] = view ? a->views.stride[p->feature] : in->value->stride;
@@ -194,6 +198,7 @@ static ts_err task(void *arg, ts_lane *lane) {
 static ts_err submit(ts_layer *l, const ts_layer_run *r, float *wide,
                      bool split) {
   ts_concat_arg a = {l, *r->views, wide, NULL, r->batch, split};
+  if (!((ts_concat *)l->data)->n_copied) return TS_OK;
   for (int32_t k = 0; k < l->n_in[TS_ROLE_IN]; k++)
     if (l->in[k].value->is_input) a.dense = l->in[k].value->x;
   return ts_lane_submit(r->lane, split ? "concatenate backward" : "concatenate",
@@ -226,6 +231,7 @@ static bool gives_half(const ts_layer *l, const ts_layer *reader) {
                                         .data_bytes = sizeof(ts_concat),       \
                                         .least = 1,                            \
                                         .reads_embeddings = true,              \
+                                        .joins = true,                         \
                                         .shape = its_shape,                    \
                                         .create = create,                      \
                                         .destroy = destroy,                    \

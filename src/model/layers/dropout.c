@@ -41,6 +41,7 @@ const ts_layer_ops ts_layer_dropout = {
     .options_bytes = sizeof(ts_dropout_options),
     .least = 1,
     .most = 1,
+    .any_stride = true,
     .shape = shape,
     .forward = forward,
     .backward = backward,

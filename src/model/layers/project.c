@@ -196,6 +196,7 @@ const ts_layer_ops ts_layer_project = {
     .data_bytes = sizeof(ts_project),
     .least = 1,
     .keeps_in = true,
+    .any_stride = true,
     .shape = shape,
     .create = create,
     .destroy = destroy,

@@ -104,6 +104,7 @@ const ts_layer_ops ts_layer_scale = {
     .least = 1,
     .most = 1,
     .keeps_in = true,
+    .any_stride = true,
     .shape = shape,
     .create = create,
     .forward = forward,

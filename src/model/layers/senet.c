@@ -127,6 +127,7 @@ const ts_layer_ops ts_layer_senet = {
     .most = 1,
     .wants_fields = true,
     .keeps_in = true,
+    .any_stride = true,
     .shape = shape,
     .create = create,
     .destroy = destroy,

@@ -62,6 +62,7 @@ const ts_layer_ops ts_layer_slice = {
     .least = 1,
     .most = 1,
     .adds_dx = true,
+    .any_stride = true,
     .shape = shape,
     .forward = forward,
     .backward = backward,
