@@ -75,11 +75,11 @@ ts_err ts_cost_create(ts_cost *c, const ts_plan_request *r) {
     const ts_row_optim *o = ts_row_optim_find(table->optimizer.kind);
     if (o && o->n_rounds > c->n_rounds) c->n_rounds = o->n_rounds;
   }
-  return TS_OK;
+  return ts_cost_features_create(c);
 }
 
 void ts_cost_reset(ts_cost *c) {
-  ts_mem_free(c->tables);
+  ts_mem_free_all(c->tables, c->features);
   *c = (ts_cost){0};
 }
 
@@ -269,8 +269,37 @@ static double n_slices(const ts_table_plan *p, int32_t dim) {
   return p->n_shards ? (double)dim / p->shards[0].n_cols : 0;
 }
 
+/* Ids and bags of a sample, in PARTS of rows and SLICES of columns. */
+static void time_input(ts_load *l, const ts_cost *c, int32_t table,
+                       ts_cost_sent sent, double parts, double slices,
+                       int64_t n_rows) {
+  const ts_topology *t = c->request->topology;
+  const ts_cost_table *x = &c->tables[table];
+  const double ids = c->batch * sent.ids * slices;
+  const double lengths =
+      x->ids > x->bags || parts > 1 ? c->batch * sent.bags * slices * parts : 0;
+  const double bytes =
+      ids * (ts_id_bytes(n_rows) + (x->weighted ? 4 : 0)) + lengths;
+  const double node = node_part(c, bytes), cross = cross_part(c, bytes);
+  /* Every part that an id may go to looks at it twice, to count and to
+   * take. */
+  l->time.input = (0.5 * ids * t->pack_ns * parts + lengths * t->bag_ns) / NS +
+                  ts_cost_link_ms(c, TS_LINK_ALL_TO_ALL, node, cross);
+  l->sent.input = node + cross;
+  l->sent.cross = cross;
+}
+
+double ts_cost_ids_ms(const ts_cost *c, int32_t table) {
+  const ts_cost_table *x = &c->tables[table];
+  ts_load l;
+  time_input(&l, c, table, (ts_cost_sent){x->ids, x->bags}, 1, 1,
+             c->request->config->tables[table].rows);
+  return l.time.input;
+}
+
 void ts_cost_everywhere(ts_load *l, const ts_cost *c, int32_t table,
-                        const ts_table_plan *p) {
+                        const ts_plan *plan, int32_t n) {
+  const ts_table_plan *p = &plan->tables[table];
   const ts_topology *t = c->request->topology;
   const ts_cost_table *x = &c->tables[table];
   const ts_table_config *config = &c->request->config->tables[table];
@@ -281,23 +310,13 @@ void ts_cost_everywhere(ts_load *l, const ts_cost *c, int32_t table,
     return;
   }
   const double slices = n_slices(p, config->dim);
-  const double parts = p->n_shards / slices; /* shards that cut rows */
-  const double ids = c->batch * x->ids * slices;
-  const double lengths =
-      x->ids > x->bags || parts > 1 ? c->batch * x->bags * slices * parts : 0;
-  const double bytes =
-      ids * (ts_id_bytes(p->shards[0].n_rows) + (x->weighted ? 4 : 0)) +
-      lengths;
-  const double node = node_part(c, bytes), cross = cross_part(c, bytes);
-  /* Every part that an id may go to looks at it twice, to count and to
-   * take. */
-  l->time.input = (0.5 * ids * t->pack_ns * parts + lengths * t->bag_ns) / NS +
-                  ts_cost_link_ms(c, TS_LINK_ALL_TO_ALL, node, cross);
+  ts_cost_sent sent = ts_cost_brought(c, plan, table, n);
+  sent = (ts_cost_sent){x->ids - sent.ids, x->bags - sent.bags};
+  time_input(l, c, table, sent, p->n_shards / slices, slices,
+             p->shards[0].n_rows);
   if (slices > 1) /* columns are put side by side, and taken apart */
     l->time.output = l->time.gradient =
         4 * c->batch * x->bags * config->dim / t->stream_gbytes_per_s / GB;
-  l->sent.input = node + cross;
-  l->sent.cross = cross;
 }
 
 /* Communicators of a kind: one there and one back; one more within the node

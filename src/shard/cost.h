@@ -6,6 +6,7 @@
 
 /* A table's figures for one step, over all its features. */
 typedef struct ts_cost_table {
+  int32_t first;       /* number of its first feature */
   double bags;         /* per sample; of sequences every id is one */
   double ids;          /* per sample */
   double distinct;     /* of the global batch */
@@ -19,9 +20,17 @@ typedef struct ts_cost_table {
   bool weighted;      /* by the data or by position */
 } ts_cost_table;
 
+typedef struct ts_cost_feature {
+  int32_t table;
+  int32_t next; /* the next feature of the same ids, in a ring: itself, alone */
+  double pooling;
+  bool variable; /* bags of its own number */
+} ts_cost_feature;
+
 typedef struct ts_cost {
   const ts_plan_request *request;
-  ts_cost_table *tables; /* (n_tables) */
+  ts_cost_table *tables;     /* (n_tables) */
+  ts_cost_feature *features; /* (n_features) */
   double n_ranks, n_nodes, per_node, batch, global;
   int n_rounds; /* of statistics over columns, at most */
   double forward_bytes, backward_bytes; /* of a number in output dist */
@@ -33,10 +42,11 @@ void ts_cost_reset(ts_cost *);
 /* TABLE as KIND: shard S on its rank, or the rank's copy. */
 void ts_cost_shard(ts_load *, const ts_cost *, int32_t table, ts_shard_kind,
                    const ts_shard *);
-/* Adds the load that TABLE, cut as PLAN says, puts on every rank: packing ids,
- * receiving its own samples' embeddings. */
+/* The load that TABLE, cut as PLAN says, puts on every rank: packing ids,
+ * receiving its own samples' embeddings.  Ids that one of PLAN's first N tables
+ * brings to the same shards are that one's. */
 void ts_cost_everywhere(ts_load *, const ts_cost *, int32_t table,
-                        const ts_table_plan *);
+                        const ts_plan *plan, int32_t n);
 /* Adds what a kind costs every rank once any table uses it: its collectives. */
 void ts_cost_kind(ts_load *, const ts_cost *, ts_shard_kind);
 /* Adds what every step has, whatever the plan: the input exchange's latency,
@@ -77,6 +87,21 @@ double ts_cost_ids(const ts_cost *, int32_t table, ts_shard_kind,
                    const ts_shard *);
 double ts_cost_distinct(const ts_cost *, int32_t table, ts_shard_kind,
                         const ts_shard *);
+
+/* cost_ids.c: links features of the same ids; ids and bags of a sample that
+ * others of the first N tables bring to TABLE's shards, of each slice of its
+ * columns. */
+typedef struct ts_cost_sent {
+  double ids, bags;
+} ts_cost_sent;
+ts_err ts_cost_features_create(ts_cost *);
+ts_cost_sent ts_cost_brought(const ts_cost *, const ts_plan *, int32_t table,
+                             int32_t n);
+/* ms of each rank's input dist that the ids of TABLE take, whole on a rank. */
+double ts_cost_ids_ms(const ts_cost *, int32_t table);
+/* Takes them off AT (ranks) where a rank has them for another table. */
+void ts_cost_prefer(double *at, const ts_cost *, const ts_plan *,
+                    int32_t table);
 
 /* cost_tier.c: different rows of a batch that have no line, at so many lines
  * per row. */

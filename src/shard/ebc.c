@@ -41,30 +41,13 @@ static ts_err find_variable(ts_ebc *ebc) {
   return TS_OK;
 }
 
-/* Bags of tables A and B are spread over the same shards of rows; or of both
- * go whole. */
-static bool has_same_parts(const ts_ebc *ebc, int32_t a, int32_t b) {
-  const ts_table_plan *x = &ebc->plan->tables[a], *y = &ebc->plan->tables[b];
-  const bool split = ts_sharding_find(x->kind)->split_rows;
-  if (split != ts_sharding_find(y->kind)->split_rows) return false;
-  if (split && x->n_shards != y->n_shards) return false;
-  for (int32_t k = 0; split && k < x->n_shards; k++)
-    if (x->shards[k].rank != y->shards[k].rank ||
-        x->shards[k].row0 != y->shards[k].row0 ||
-        x->shards[k].n_rows != y->shards[k].n_rows)
-      return false;
-  return true;
-}
-
 /* Features of one name, F and G, have the same ids on their way: those of
  * distinct bags are each table's own. */
 static bool has_same_ids(const ts_ebc *ebc, int32_t f, int32_t g) {
   const int32_t a = ebc->feature_table[f], b = ebc->feature_table[g];
-  const ts_table_config *x = &ebc->config->tables[a];
-  const ts_table_config *y = &ebc->config->tables[b];
-  return x->rows == y->rows && x->weighted == y->weighted &&
-         (x->max_length > 0) == (y->max_length > 0) && ebc->variable[f] < 0 &&
-         ebc->variable[g] < 0 && has_same_parts(ebc, a, b);
+  return ts_ids_alike(&ebc->config->tables[a], &ebc->config->tables[b]) &&
+         ebc->variable[f] < 0 && ebc->variable[g] < 0 &&
+         ts_sharding_same_parts(&ebc->plan->tables[a], &ebc->plan->tables[b]);
 }
 
 static ts_err find_same_ids(ts_ebc *ebc) {

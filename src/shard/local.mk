@@ -9,6 +9,7 @@ tessera_sources += \
   src/shard/column_wise.c \
   src/shard/cost.c \
   src/shard/cost.h \
+  src/shard/cost_ids.c \
   src/shard/cost_tier.c \
   src/shard/data_parallel.c \
   src/shard/dense_rows.c \

@@ -49,7 +49,7 @@ static void add_shards(ts_draft *d, int32_t t, const ts_table_plan *p,
 static void count(ts_draft *d, int32_t t, const ts_table_plan *p, int times) {
   ts_load l;
   int32_t *n = &d->n_of_kind[p->kind];
-  ts_cost_everywhere(&l, &d->cost, t, p);
+  ts_cost_everywhere(&l, &d->cost, t, d->plan, d->plan->n_tables);
   ts_load_add(&d->all, &l, times);
   if (*n == (times > 0 ? 0 : 1)) {
     ts_cost_kind(&l, &d->cost, p->kind);
@@ -98,6 +98,8 @@ ts_err ts_draft_place(ts_draft *d, int32_t t, const ts_option *o,
     const double over = d->bytes[k] - limit;
     d->at[k] = d->ms[k] + (over > 0 ? busy + over : 0);
   }
+  if (ts_sharding_is_whole(ts_sharding_find(o->kind)))
+    ts_cost_prefer(d->at, &d->cost, d->plan, t);
   const ts_placement place = {.nodes = r->nodes,
                               .load = d->at,
                               .min_column = r->config->sharding.min_column,

@@ -27,10 +27,11 @@ void ts_plan_report_destroy(ts_plan_report *r) {
 }
 
 static void add_table(ts_plan_report *r, ts_load *all, const ts_cost *c,
-                      int32_t t, const ts_table_plan *p) {
+                      int32_t t, const ts_plan *plan) {
+  const ts_table_plan *p = &plan->tables[t];
   ts_plan_table *table = &r->tables[t];
   ts_load l;
-  ts_cost_everywhere(&l, c, t, p);
+  ts_cost_everywhere(&l, c, t, plan, t);
   ts_load_add(all, &l, 1);
   ts_load_add(&table->load, &l, r->n_ranks);
   for (int32_t k = 0; k < p->n_shards; k++) {
@@ -73,7 +74,7 @@ ts_err ts_plan_estimate(ts_plan_report **out, const ts_plan *p,
   TS_TRY(ts_cost_create(&c, q));
   ts_cost_always(&all, &c);
   for (int32_t t = 0; t < p->n_tables; t++) {
-    add_table(r, &all, &c, t, &p->tables[t]);
+    add_table(r, &all, &c, t, p);
     used[p->tables[t].kind] = true;
   }
   for (int k = 0; k < TS_SHARD_COUNT; k++) {

@@ -20,3 +20,20 @@ bool ts_shard_kind_is_replicated(ts_shard_kind kind) {
   const ts_sharding_ops *ops = ts_sharding_find(kind);
   return ops && !ops->remote;
 }
+
+bool ts_sharding_same_parts(const ts_table_plan *x, const ts_table_plan *y) {
+  const bool split = ts_sharding_find(x->kind)->split_rows;
+  if (split != ts_sharding_find(y->kind)->split_rows) return false;
+  if (split && x->n_shards != y->n_shards) return false;
+  for (int32_t k = 0; split && k < x->n_shards; k++)
+    if (x->shards[k].rank != y->shards[k].rank ||
+        x->shards[k].row0 != y->shards[k].row0 ||
+        x->shards[k].n_rows != y->shards[k].n_rows)
+      return false;
+  return true;
+}
+
+bool ts_ids_alike(const ts_table_config *x, const ts_table_config *y) {
+  return x->rows == y->rows && x->weighted == y->weighted &&
+         (x->max_length > 0) == (y->max_length > 0);
+}

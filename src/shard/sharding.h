@@ -101,6 +101,12 @@ static inline bool ts_sharding_is_whole(const ts_sharding_ops *o) {
   return o->remote && !o->split_rows && !o->split_columns;
 }
 
+/* Bags of tables cut so are spread over the same shards of rows; or of both go
+ * whole. */
+bool ts_sharding_same_parts(const ts_table_plan *, const ts_table_plan *);
+/* A feature in both has the same ids in both, as they travel. */
+bool ts_ids_alike(const ts_table_config *, const ts_table_config *);
+
 /* ---- placement ----------------------------------------------------------- */
 
 /* place.c: parts of placement that types share.  Each adds shards to the

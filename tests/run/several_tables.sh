@@ -78,6 +78,28 @@ for kind in table_wise row_wise table_row_wise; do
   check "$kind: fewer ids are sent" awk "BEGIN { exit !($(sent o1) < 0.75 * $(sent o2)) }"
 done
 
+# The planner counts them so: of what all ranks send, to themselves, too, each
+# sends its part of the others.
+cat > wide.deck <<DECK
+tables = ( { name = "t{0..3}"; features = ["f{0..3}"]; } );
+table_defaults = { rows = 20000; dim = 8; wide = true; };
+data = { format = "synthetic"; batch_per_rank = 4096; synthetic = { samples = 40000; pooling = 3; }; };
+model = { kind = "wide_deep"; dense_features = 1; };
+run = { steps = 2; threads = 1; };
+checkpoint = { dir = "none"; };
+sharding = { topology = "default"; };
+DECK
+for n in 2 4; do
+  for kind in table_wise row_wise auto; do
+    check "$kind on $n, wide" go $n w wide.deck --set table_defaults.sharding=$kind
+    ${MPIRUN:-mpirun} -q -n $n "$TESSERA" plan wide.deck --set table_defaults.sharding=$kind > plan || exit 1
+    check "$kind on $n: ids as planned" awk -v n=$n '
+      /^MiB that a rank sends/ { planned = $12 * 1024 }
+      /^ids / { sent = $4 * ($5 == "MiB" ? 1024 : 1) * (n - 1) / n / n }
+      END { exit !(sent > 20 && planned > 0.97 * sent && planned < 1.03 * sent) }' plan w/log
+  done
+done
+
 # In slow memory, in parts, with micro-batches, in any order.
 cached="--set table_defaults.sharding=row_wise --set table_defaults.kernel=cached --set table_defaults.cache.load_factor=0.3 --set pipeline.kind=prefetch"
 both 2 "cached" $cached

@@ -14,15 +14,15 @@ enum { TABLES_MAX = 16 };
 typedef struct ts_setting {
   ts_config config;
   ts_table_config tables[TABLES_MAX];
-  char names[TABLES_MAX][16];
+  char names[TABLES_MAX][16], features[TABLES_MAX][16];
+  char *feature[TABLES_MAX];
   ts_nodes *nodes;
   ts_topology topology;
   ts_plan_stats stats[TABLES_MAX];
   ts_plan_request request;
 } ts_setting;
 
-static char f32[] = "f32", rowwise[] = "rowwise_adagrad", feature[] = "f";
-static char *one_feature[] = {feature};
+static char f32[] = "f32", rowwise[] = "rowwise_adagrad";
 
 static inline void setting(ts_setting *x, int n_tables, int n_ranks,
                            int per_node) {
@@ -34,10 +34,12 @@ static inline void setting(ts_setting *x, int n_tables, int n_ranks,
   x->config.sharding.comm_dtype_backward = f32;
   for (int t = 0; t < n_tables; t++) {
     snprintf(x->names[t], sizeof x->names[t], "t%d", t);
+    snprintf(x->features[t], sizeof x->features[t], "f%d", t);
+    x->feature[t] = x->features[t];
     x->tables[t] = (ts_table_config){.name = x->names[t],
                                      .rows = 10000,
                                      .dim = 64,
-                                     .features = {one_feature, 1},
+                                     .features = {&x->feature[t], 1},
                                      .optimizer = {.kind = rowwise}};
   }
   ck_assert_ok(ts_nodes_create(&x->nodes, n_ranks, per_node, NULL));

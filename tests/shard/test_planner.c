@@ -252,3 +252,129 @@ TS_TEST(by_size_falls_back) {
   }
   settle(&x);
 }
+
+/* ---- a feature in several tables ----------------------------------------- */
+
+/* t1 has t0's feature. */
+static void share(ts_setting *x, int n_ranks) {
+  setting(x, 2, n_ranks, n_ranks);
+  x->feature[1] = x->features[0];
+  know_ids(x, 3);
+}
+
+static double sent(const ts_cost *c, const ts_plan *p, int32_t t, int32_t n) {
+  ts_load l;
+  ts_cost_everywhere(&l, c, t, p, n);
+  return l.sent.input;
+}
+
+/* 128 samples of 3 ids of 2 bytes and a length, half of which goes to the other
+ * rank: for t1 nothing where t0 brings them there. */
+TS_TEST(ids_cross_once) {
+  static const struct {
+    ts_shard_kind kind[2];
+    int n_shards;
+    int64_t rows; /* of t1 */
+    double share; /* of t1's ids that is sent for it */
+    ts_shard shard[2][2];
+  } cases[] = {
+#define WHOLE(rank) {{rank, 0, 10000, 0, 64}}
+#define ROWS(n)                                                                \
+  {                                                                            \
+    {0, 0, n, 0, 64}, {                                                        \
+      1, n, 10000 - (n), 0, 64                                                 \
+    }                                                                          \
+  }
+#define HALVES(a, b)                                                           \
+  {                                                                            \
+    {a, 0, 10000, 0, 32}, {                                                    \
+      b, 0, 10000, 32, 32                                                      \
+    }                                                                          \
+  }
+      {{TS_SHARD_TABLE_WISE, TS_SHARD_TABLE_WISE},
+       1,
+       10000,
+       0,
+       {WHOLE(1), WHOLE(1)}},
+      {{TS_SHARD_TABLE_WISE, TS_SHARD_TABLE_WISE},
+       1,
+       10000,
+       1,
+       {WHOLE(0), WHOLE(1)}},
+      {{TS_SHARD_TABLE_WISE, TS_SHARD_TABLE_WISE},
+       1,
+       9999,
+       1,
+       {WHOLE(1), WHOLE(1)}},
+      {{TS_SHARD_DATA_PARALLEL, TS_SHARD_TABLE_WISE},
+       1,
+       10000,
+       1,
+       {WHOLE(1), WHOLE(1)}},
+      {{TS_SHARD_ROW_WISE, TS_SHARD_ROW_WISE},
+       2,
+       10000,
+       0,
+       {ROWS(5000), ROWS(5000)}},
+      {{TS_SHARD_ROW_WISE, TS_SHARD_ROW_WISE},
+       2,
+       10000,
+       1,
+       {ROWS(5000), ROWS(4000)}},
+      {{TS_SHARD_TABLE_WISE, TS_SHARD_COLUMN_WISE},
+       2,
+       10000,
+       1,
+       {WHOLE(1), HALVES(0, 1)}},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    ts_setting x;
+    ts_cost c;
+    ts_plan *p;
+    share(&x, 2);
+    x.tables[1].rows = cases[i].rows;
+    ck_assert_ok(ts_cost_create(&c, &x.request));
+    ck_assert_ok(ts_plan_create(&p, 2, 2));
+    for (int t = 0; t < 2; t++) {
+      const int n = cases[i].shard[t][1].n_rows ? 2 : 1;
+      ck_assert_ok(ts_mem_many(p->tables[t].shards, n, MISC));
+      memcpy(p->tables[t].shards, cases[i].shard[t],
+             (size_t)n * sizeof(ts_shard));
+      p->tables[t].n_shards = n;
+      p->tables[t].kind = cases[i].kind[t];
+    }
+    /* Of rows that are cut lengths go to both parts. */
+    const bool cut = cases[i].kind[1] == TS_SHARD_ROW_WISE;
+    const double alone = 128 * (3 * 2 + (cut ? 2 : 1)) / 2.0;
+    const double slices = cases[i].kind[1] == TS_SHARD_COLUMN_WISE ? 2 : 1;
+    ck_assert_double_eq_tol(sent(&c, p, 1, 0), slices * alone, 1e-9);
+    ck_assert_double_eq_tol(sent(&c, p, 1, 2), cases[i].share * alone, 1e-9);
+    ts_plan_destroy(p);
+    ts_cost_reset(&c);
+    settle(&x);
+  }
+}
+
+/* Of those that could go anywhere each goes where its feature's other table is.
+ */
+TS_TEST(tables_of_a_feature_together) {
+  enum { N = 4 };
+  ts_plan *p;
+  ts_setting x;
+  setting(&x, 2 * N, N, N);
+  for (int t = 0; t < 2 * N; t++) {
+    x.tables[t].rows = 10000 + t % N;
+    x.tables[t].sharding = TS_SHARD_TABLE_WISE;
+    if (t < N) continue;
+    x.tables[t].dim = 1;
+    x.feature[t] = x.features[t - N];
+  }
+  for (int t = 0; t < 2 * N; t++)
+    x.stats[t] = ts_plan_stats_law(x.tables[t].rows, 0, 20 + 0.01 * (t % N));
+  ck_assert_ok(ts_plan_search(&p, NULL, &x.request));
+  for (int t = 0; t < N; t++)
+    ck_assert_int_eq(p->tables[t].shards[0].rank,
+                     p->tables[t + N].shards[0].rank);
+  ts_plan_destroy(p);
+  settle(&x);
+}

@@ -9,11 +9,10 @@
 #include "tests/shard/planner_setting.h"
 #include "tests/support/walk.h"
 
-static char *two[] = {"f", "g"};
 #define T(kind, n, columns, ...)                                               \
   { .sharding = TS_SHARD_##kind, .rows = n, .dim = columns, __VA_ARGS__ }
 #define BY(name) .optimizer = {name}
-#define TWO .features = {two, 2}
+#define TWO .features = {.n = 2}
 #define SLOW(where, factor)                                                    \
   .kernel = "cached",                                                          \
   .cache = {.tier = where, .policy = "lru", .load_factor = factor}
@@ -41,6 +40,7 @@ enum { N = sizeof tables / sizeof *tables };
 static const double pooling[N] = {3, 2, 1, 5, 1.5, 4, 2.5, 7, 11, 6, 2, 1, 3};
 static const double zipf[N] = {0, .7, 0, 1.1, .3, .9, 0, .5, .8, 1.2, .6, 1, 0};
 static ts_plan_stats features[2 * N];
+static char names[2 * N][16], *item[2 * N];
 
 /* On a machine of primes. */
 static void tables_on(ts_setting *x, int n_ranks, int per_node) {
@@ -54,10 +54,13 @@ static void tables_on(ts_setting *x, int n_ranks, int per_node) {
     ts_table_config *c = &x->tables[t];
     *c = tables[t];
     c->name = x->names[t];
-    if (!c->features.n) c->features = (ts_strings){two, 1};
+    c->features.item = &item[n]; /* of its own */
+    if (!c->features.n) c->features.n = 1;
     if (!c->optimizer.kind) c->optimizer.kind = rowwise;
     c->cache.passes = t == 9 ? 3 : 0;
     for (int k = 0; k < c->features.n; k++, n++) {
+      snprintf(names[n], sizeof names[n], "f%d", n);
+      item[n] = names[n];
       features[n] = ts_plan_stats_law(c->rows, zipf[t], pooling[t] + k);
       if (t == 9 || t == 10) { /* of a sample, of half of the rows or more */
         features[n].by_law = false;
