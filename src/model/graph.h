@@ -77,7 +77,7 @@ ts_err ts_graph_of_tokens(ts_graph *, const ts_layer *l, ts_value *v,
 /* Whether L can read VALUES (n) as far as tokens go; it is of theirs then. */
 ts_err ts_graph_take_tokens(ts_layer *l, ts_value *const *values, int32_t n);
 /* Rows of V and of what L works on, at most. */
-int64_t ts_graph_rows(const ts_graph *, const ts_value *v);
+int64_t ts_graph_most_rows(const ts_graph *, const ts_value *v);
 ts_err ts_graph_place_tokens(ts_graph *);
 /* Where the tokens of the batch that the views have lie.  Enqueues. */
 ts_err ts_graph_find_tokens(ts_graph *, int32_t batch, ts_lane *);

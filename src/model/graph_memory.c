@@ -70,7 +70,7 @@ static ts_err lives_of_output(ts_graph *g, ts_lives *all, int32_t i,
                               ts_value *v) {
   const ts_layer *l = g->layers[i];
   if (v->row) return TS_OK;
-  const int64_t n = ts_graph_rows(g, v) * v->stride;
+  const int64_t n = ts_graph_most_rows(g, v) * v->stride;
   const int64_t floats = v->half ? (n + 1) / 2 : n;
   const bool padded = v->stride > ts_shape_width(v->shape);
   const int32_t first = first_of(g, i, v);
@@ -101,7 +101,7 @@ static ts_err lives_of_inputs(ts_graph *g, ts_lives *all, int32_t i) {
     if (!g->spec.training || v->is_input || v->emb) continue;
     if (v->last == i && !again) continue;
     if ((in->add = l->ops->adds_dx && v->last != i && !again)) continue;
-    TS_DO(add(all, &in->dx, ts_graph_rows(g, v) * v->stride, 2 * g->n - i,
+    TS_DO(add(all, &in->dx, ts_graph_most_rows(g, v) * v->stride, 2 * g->n - i,
               2 * g->n - i));
   }
   return TS_OK;

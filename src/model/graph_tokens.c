@@ -68,7 +68,7 @@ void ts_graph_free_tokens(ts_graph *g) {
   ts_mem_free(g->tokens);
 }
 
-int64_t ts_graph_rows(const ts_graph *g, const ts_value *v) {
+int64_t ts_graph_most_rows(const ts_graph *g, const ts_value *v) {
   return v->tokens ? ts_tokens_at(v->tokens)->spec.batch_max
                    : g->spec.batch_max;
 }
