@@ -285,13 +285,15 @@ size_t ts_batch_store_bytes(const ts_batch_store *s, size_t *copied) {
   return s->arena.bytes + s->stage.bytes;
 }
 
-ts_err ts_batch_store_cut(ts_batch_store *s, int32_t f, int64_t most) {
+ts_err ts_batch_store_cut(ts_batch_store *s, int32_t f, int64_t most,
+                          bool newest) {
   ts_jagged *j = &s->batch.kjt.features[f];
   ts_feature_store *x = &s->feature[f];
   int64_t to = 0, k = 0;
   for (int32_t b = 0; x->bags != TS_BAGS_ONE && b < s->batch.n; b++) {
     const int64_t end = x->lengths ? k + x->lengths[b] : x->offsets[b + 1];
     const int64_t n = end - k < most ? end - k : most;
+    if (newest) k = end - n;
     memmove(x->ids + to, x->ids + k, (size_t)n * sizeof *x->ids);
     if (x->weights)
       memmove(x->weights + to, x->weights + k, (size_t)n * sizeof *x->weights);

@@ -72,8 +72,10 @@ ts_err ts_batch_store_empty_bad(ts_batch_store *);
 /* The batch is read: puts a kjt together, sets the batch's weight sum. */
 ts_err ts_batch_store_end(ts_batch_store *);
 
-/* Leaves the first MOST ids of each of feature F's bags. */
-ts_err ts_batch_store_cut(ts_batch_store *, int32_t f, int64_t most);
+/* Leaves the first MOST ids of each of feature F's bags, or the last (NEWEST).
+ */
+ts_err ts_batch_store_cut(ts_batch_store *, int32_t f, int64_t most,
+                          bool newest);
 
 /* Each sample's weight times 1 + (POSITIVE - 1) y, y being its first label. The
  * batch has weights, and is read. */

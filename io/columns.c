@@ -55,7 +55,8 @@ static ts_column_config filled(const ts_column_config *given,
                         .part = "",
                         .missing = "unknown",
                         .label = "binary",
-                        .group = ""};
+                        .group = "",
+                        .truncate = "newest"};
   if (given) x = *given;
   if (!*x.from) x.from = (char *)name;
   return x;

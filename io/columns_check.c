@@ -56,6 +56,7 @@ static void check_keys(ts_deck *d, const config_setting_t *s,
   if (*x->encoding && x->kind != TS_COLUMN_TIME && !ids)
     key = "encoding", of = "ids";
   if (x->max_length && !ids) key = "max_length", of = "ids";
+  if (!strcmp(x->truncate, "oldest") && !ids) key = "truncate", of = "ids";
   if (!strcmp(x->missing, "word") && !ids) key = "missing", of = "ids";
   if (*x->part && !dated) key = "part", of = "time";
   if (strcmp(x->label, "binary") != 0 && x->kind != TS_COLUMN_LABEL)
@@ -131,6 +132,7 @@ static void check_buckets(ts_deck *d, const config_setting_t *s,
   if (*x->part) key = "part";
   if (*x->list_separator) key = "list_separator";
   if (x->max_length) key = "max_length";
+  if (!strcmp(x->truncate, "oldest")) key = "truncate";
   if (x->seed) key = "seed";
   if (!strcmp(x->missing, "word")) key = "missing";
   for (int32_t t = 0; t < c->n_tables; t++)

@@ -55,6 +55,17 @@ static ts_err bad_id(ts_csv *s, ts_batch_store *to, int32_t feature,
   return TS_OK;
 }
 
+/* The last ids of bag I, which is the newest one. */
+static void keep_newest(ts_csv_bags *b, int64_t i) {
+  const int64_t n = b->lengths[i], most = b->max_length;
+  const int64_t from = b->n_ids - most, to = b->n_ids - n;
+  memmove(b->ids + to, b->ids + from, (size_t)most * sizeof *b->ids);
+  memmove(b->weights + to, b->weights + from,
+          (size_t)most * sizeof *b->weights);
+  b->n_ids -= n - most;
+  b->lengths[i] = (int32_t)most;
+}
+
 ts_err ts_csv_bags_add(ts_csv *s, ts_batch_store *to, int32_t feature,
                        int64_t i) {
   ts_csv_bags *b = &s->bags[feature];
@@ -62,7 +73,8 @@ ts_err ts_csv_bags_add(ts_csv *s, ts_batch_store *to, int32_t feature,
   ts_field rest = ts_csv_word(s, feature), item;
   float weight;
   if (ts_csv_is_missing(s, &rest)) return TS_OK;
-  while (!(b->max_length && b->lengths[i] == b->max_length) &&
+  const int64_t most = b->newest ? 0 : b->max_length;
+  while (!(most && b->lengths[i] == most) &&
          ts_csv_item(s, feature, &rest, &item, &weight)) {
     if (isnan(weight))
       ts_csv_wrong(s, s->sparse[feature], "an id's weight is no number");
@@ -76,6 +88,7 @@ ts_err ts_csv_bags_add(ts_csv *s, ts_batch_store *to, int32_t feature,
     b->weights[b->n_ids++] = weight;
     b->lengths[i]++;
   }
+  if (b->max_length && b->lengths[i] > b->max_length) keep_newest(b, i);
   return TS_OK;
 }
 

@@ -51,6 +51,7 @@ typedef struct ts_csv_bags {
                        weighted */
   char separator;
   int64_t max_length; /* 0: none */
+  bool newest;        /* the last so many */
   int64_t *ids;       /* (capacity) n_ids of them in use */
   float *weights;
   int32_t *lengths; /* (n_samples) */

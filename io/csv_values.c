@@ -140,6 +140,7 @@ static void set_ids(ts_csv *s, int32_t k) {
   bags->weighted = ts_feature_table(c, k, NULL)->weighted;
   bags->numbers = ts_csv_is_number(ids);
   bags->max_length = x.max_length;
+  bags->newest = !strcmp(x.truncate, "oldest");
 }
 
 /* A field has weights for all tables of its column. */

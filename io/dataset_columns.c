@@ -334,6 +334,7 @@ void ts_dataset_ids_of(const ts_dataset *d, int32_t i, ts_dataset_ids *ids) {
   ids->words = !strcmp(encoding, "vocabulary");
   ids->start = x.seed ? ts_mix64((uint64_t)x.seed) : 0;
   ids->max_length = x.max_length;
+  ids->newest = !strcmp(x.truncate, "oldest");
   ids->input = ts_scales_of_feature(d->base.scales, i);
 }
 
@@ -348,7 +349,7 @@ static int64_t row_of(const ts_dataset_ids *x, int64_t id, int64_t rows) {
 ts_err ts_dataset_encode(const ts_dataset *d, ts_batch_store *s, int32_t i) {
   const ts_dataset_ids *x = &d->ids[i];
   const int64_t rows = s->of[i].table->rows;
-  if (x->max_length) TS_DO(ts_batch_store_cut(s, i, x->max_length));
+  if (x->max_length) TS_DO(ts_batch_store_cut(s, i, x->max_length, x->newest));
   int64_t *ids = s->feature[i].ids;
   const int64_t n = s->batch.kjt.features[i].n_ids;
   for (int64_t k = 0; (x->hash || x->modulo) && k < n; k++)

@@ -29,6 +29,7 @@ typedef struct ts_dataset_ids {
   bool hash, modulo, words;
   uint64_t start;     /* of the hash */
   int64_t max_length; /* 0: none */
+  bool newest;        /* the last so many */
   int32_t input;      /* of a bucket: io/scales.h; -1 */
 } ts_dataset_ids;
 

@@ -41,4 +41,7 @@ KEY(COLUMN, "name", name, STRING, NULL, "", 1, 0, NULL,
     WORD(COLUMN, group, STRING, "", NULL,
          "of a vocabulary: columns of one name have one together"),
     NUMBER(COLUMN, max_length, INT, "0", "ids", 0, 1e9,
-           "of a bag: so many of its first ids; 0: all")
+           "of a bag: so many of its ids; 0: all"),
+    WORD(COLUMN, truncate, STRING, "newest", "newest|oldest",
+         "which ids go where a bag has more than max_length: its last ones, or "
+         "its first ones, as of a history in the order of time")

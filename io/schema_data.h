@@ -13,11 +13,6 @@ LIST(DECK, data.train, PATHS,
            "of all ranks together; or give data.batch_per_rank"),
     NUMBER(DECK, data.batch_per_rank, INT, "0", "samples", 0, 1e9,
            "of each rank; exactly one of the two"),
-    NUMBER(
-        DECK, data.max_tokens, INT, "0", "ids", 0, 1e9,
-        "of a feature that is read id by id (a table's pooling \"none\"), in "
-        "a rank's batch, at most; 0: as many as its column's max_length "
-        "allows"),
     FLAG(DECK, data.pin_memory, "true",
          "page-locked input buffers where the backend has them: a GPU then "
          "copies batches beside its work"),
@@ -25,6 +20,9 @@ LIST(DECK, data.train, PATHS,
          "a batch's ids: all features in one array, or an array each"),
     LIST(DECK, data.dedup, STRINGS,
          "features whose distinct bags are sent and looked up once"),
+    NUMBER(DECK, data.max_tokens, INT, "0", "ids", 0, 1e9,
+           "of a feature that is read id by id (pooling \"none\"), in a rank's "
+           "batch, at most; 0: as many as its column's max_length allows"),
     WORD(DECK, data.shuffle, STRING, "none", "none|block|full",
          "order of the training samples, another in each epoch: full has any "
          "sample anywhere; block moves blocks of neighbours, and mixes those "

@@ -167,7 +167,8 @@ typedef struct ts_column_config {
   char *missing;        /* of ids: unknown | word */
   char *label;          /* of labels: binary | soft | count | real */
   char *group;          /* of features */
-  int64_t max_length;   /* of a bag: its first ids; 0: all */
+  int64_t max_length;   /* of a bag: so many ids; 0: all */
+  char *truncate;       /* which go: newest, the last ones | oldest */
 } ts_column_config;
 
 /* An element of model.outputs; of model.tasks name and weight alone, with loss

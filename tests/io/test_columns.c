@@ -177,6 +177,10 @@ TS_TEST(lists) {
   reads(csv,
         IDS("encoding = \"none\"; list_separator = \"|\"; max_length = 2;"),
         TABLE(10, "u"), 0, "1 (3,1); 0 (); 1 (1)");
+  reads(csv,
+        IDS("encoding = \"none\"; list_separator = \"|\"; max_length = 2; "
+            "truncate = \"oldest\";"),
+        TABLE(10, "u"), 0, "1 (1,2); 0 (); 1 (1)");
   write_file("a.csv", csv);
   ck_assert_ok(take_deck(CSV "on_bad_id = \"drop\";",
                          IDS("encoding = \"none\"; list_separator = \"|\";"),

@@ -149,6 +149,13 @@ TS_TEST(datasets_with_long_bags) {
   ck_assert_str_eq(batch(), "0 0 1 (0,1); 1 2 3 (); 2 4 5 (3,4); 3 6 7 (); 4 8 "
                             "0 (5,6); 5 0 0 (); 6 0 0 (); 7 0 0 ()");
   close_it();
+  ck_assert_ok(take_deck(HDF, BAGS("max_length = 2; truncate = \"oldest\";"),
+                         TABLE(8, "v"), 2));
+  ck_assert_ok(open_it(TS_SPLIT_TRAIN));
+  ck_assert_ok(read_all());
+  ck_assert_str_eq(batch(), "0 0 1 (1,2); 1 2 3 (); 2 4 5 (3,4); 3 6 7 (); 4 8 "
+                            "0 (6,7); 5 0 0 (); 6 0 0 (); 7 0 0 ()");
+  close_it();
 }
 
 #define WORDS "encoding = \"vocabulary\"; "
