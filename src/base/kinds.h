@@ -95,7 +95,8 @@
   X(two_stream)                                                                \
   X(pool)                                                                      \
   X(position)                                                                  \
-  X(attention)
+  X(attention)                                                                 \
+  X(target_attention)
 
 /* ts_pipeline_name in a file of src/train/. */
 #define TS_PIPELINES(X)                                                        \

@@ -75,7 +75,8 @@ ts_err ts_graph_find(ts_graph *, const ts_layer *l, const char *name,
 ts_err ts_graph_of_tokens(ts_graph *, const ts_layer *l, ts_value *v,
                           int32_t f);
 /* Whether L can read VALUES (n) as far as tokens go; it is of theirs then. */
-ts_err ts_graph_take_tokens(ts_layer *l, ts_value *const *values, int32_t n);
+ts_err ts_graph_take_tokens(ts_layer *l, ts_role, ts_value *const *values,
+                            int32_t n);
 /* Rows of V and of what L works on, at most. */
 int64_t ts_graph_most_rows(const ts_graph *, const ts_value *v);
 ts_err ts_graph_place_tokens(ts_graph *);

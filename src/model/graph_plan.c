@@ -138,7 +138,7 @@ ts_err ts_graph_join(ts_graph *g, const ts_layer *reader,
   }
   TS_TRY(added_config(g, reader, &c));
   TS_TRY(layer_new(&l, g, &ts_layer_concat, c));
-  TS_TRY(ts_graph_take_tokens(l, values, n));
+  TS_TRY(ts_graph_take_tokens(l, TS_ROLE_IN, values, n));
   for (int32_t k = 0; k < n; k++) TS_TRY(take_input(l, TS_ROLE_IN, values[k]));
   l->stacks = fields;
   TS_TRY(ts_layer_concat.shape(l));
@@ -214,7 +214,7 @@ static ts_err take_role(ts_graph *g, ts_layer *l, ts_role role,
                    l->ops->least > 1 ? "s" : "", n);
   if (role == TS_ROLE_IN && l->ops->most > 1 && n > l->ops->most)
     TS_THROW_LAYER(l, "it takes %d inputs in `in`, it has %d", l->ops->most, n);
-  TS_TRY(ts_graph_take_tokens(l, v, n));
+  TS_TRY(ts_graph_take_tokens(l, role, v, n));
   if (role == TS_ROLE_IN && l->ops->most == 1 && n)
     TS_TRY(join_role(g, l, v, n));
   else

@@ -89,9 +89,20 @@ static ts_err unite(ts_tokens *a, ts_tokens *b) {
   return TS_OK;
 }
 
-ts_err ts_graph_take_tokens(ts_layer *l, ts_value *const *v, int32_t n) {
+ts_err ts_graph_take_tokens(ts_layer *l, ts_role role, ts_value *const *v,
+                            int32_t n) {
   char text[TS_SHAPE_BYTES], other[TS_SHAPE_BYTES];
   const bool wants = l->ops->tokens == TS_ITS_TOKENS;
+  if (wants && role != TS_ROLE_IN) {
+    for (int32_t k = 0; k < n; k++)
+      if (v[k]->tokens)
+        return ts_layer_fail(l,
+                             "\"%.80s\" is %s, tokens, but of these `in` "
+                             "alone may be: kind pool makes a vector of them",
+                             v[k]->name,
+                             ts_layer_shape_text(text, v[k]->shape));
+    return TS_OK;
+  }
   for (int32_t k = 0; k < n; k++) {
     if (v[k]->tokens && l->ops->tokens == TS_NO_TOKENS)
       return ts_layer_fail(l,

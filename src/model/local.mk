@@ -64,6 +64,7 @@ tessera_sources += \
   src/model/layers/senet.c \
   src/model/layers/similarity.c \
   src/model/layers/slice.c \
+  src/model/layers/target_attention.c \
   src/model/layers/task_product.c \
   src/model/layers/two_stream.c \
   src/model/layers/wide.c \

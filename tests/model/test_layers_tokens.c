@@ -211,6 +211,71 @@ TS_TEST(attention) {
                         .arg = &cases[k].of});
 }
 
+/* ---- target attention ---------------------------------------------------- */
+
+static double act_of(const char *kind, double x, double slope) {
+  if (!strcmp(kind, "sigmoid")) return 1 / (1 + exp(-x));
+  return x > 0 ? x : slope * x; /* prelu */
+}
+
+static void target_oracle(double *out, const lr_point *p, const void *arg) {
+  const char *kind = arg;
+  for (int32_t b = 0; b < p->batch; b++)
+    for (int32_t c = 0; c < DIM; c++) out[b * DIM + c] = 0;
+  for (int32_t b = 0; b < p->batch; b++)
+    for (int32_t i = 0; i < p->lengths[b]; i++) {
+      const double *q = p->emb[1] + b * DIM;
+      const double *k = p->emb[0] + (first_of(p, b) + i) * DIM;
+      double x[4 * DIM], h[5], g[2], w;
+      for (int32_t c = 0; c < DIM; c++) {
+        x[c] = q[c], x[DIM + c] = k[c];
+        x[2 * DIM + c] = q[c] - k[c], x[3 * DIM + c] = q[c] * k[c];
+      }
+      lr_affine(h, lr_param(p, "y.0.weight"), lr_param(p, "y.0.bias"), x, 5,
+                4 * DIM);
+      for (int j = 0; j < 5; j++)
+        h[j] =
+            act_of(kind, h[j],
+                   *kind == 'p' ? lr_param(p, "y.0.activation.weight")[j] : 0);
+      lr_affine(g, lr_param(p, "y.1.weight"), lr_param(p, "y.1.bias"), h, 2, 5);
+      for (int j = 0; j < 2; j++)
+        g[j] =
+            act_of(kind, g[j],
+                   *kind == 'p' ? lr_param(p, "y.1.activation.weight")[j] : 0);
+      lr_affine(&w, lr_param(p, "y.2.weight"), lr_param(p, "y.2.bias"), g, 1,
+                2);
+      for (int32_t c = 0; c < DIM; c++) out[b * DIM + c] += w * k[c];
+    }
+}
+
+TS_TEST(target_attention) {
+#define TARGET(keys, kind)                                                     \
+  lr_check(&(lr_case){                                                         \
+      .layers = "{ name = \"y\"; kind = \"target_attention\"; "                \
+                "in = \"s\"; query = \"p\"; units = [5, 2]; " keys " }",       \
+      .tables = TABLE("s", "3") "," PLAIN,                                     \
+      .n_out = DIM,                                                            \
+      .lengths = lengths,                                                      \
+      .oracle = target_oracle,                                                 \
+      .arg = kind})
+  TARGET("", "sigmoid");
+  TARGET("activation = \"prelu\";", "prelu");
+  lr_refused(&(lr_case){.layers = "{ name = \"y\"; kind = "
+                                  "\"target_attention\"; in = \"s\"; query = "
+                                  "\"s\"; }",
+                        .tables = TABLE("s", "3"),
+                        .n_out = DIM,
+                        .lengths = lengths},
+             "`in` alone may be");
+  lr_refused(&(lr_case){.layers = "{ name = \"y\"; kind = "
+                                  "\"target_attention\"; in = \"s\"; query = "
+                                  "\"p\"; }",
+                        .tables = TABLE("s", "2") "," PLAIN,
+                        .n_out = 2,
+                        .lengths = lengths},
+             "they have to be equally wide");
+}
+
 /* ---- kinds that take a token for a sample -------------------------------- */
 
 /* z = norm(W [a, b] + v) + a by token, their mean and a vector's product. */
