@@ -96,7 +96,8 @@
   X(pool)                                                                      \
   X(position)                                                                  \
   X(attention)                                                                 \
-  X(target_attention)
+  X(target_attention)                                                          \
+  X(hstu)
 
 /* ts_pipeline_name in a file of src/train/. */
 #define TS_PIPELINES(X)                                                        \

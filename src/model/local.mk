@@ -50,6 +50,7 @@ tessera_sources += \
   src/model/layers/gate.c \
   src/model/layers/gate.h \
   src/model/layers/gate_mask.c \
+  src/model/layers/hstu.c \
   src/model/layers/linear.c \
   src/model/layers/mlp.c \
   src/model/layers/multiply.c \

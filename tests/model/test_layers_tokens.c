@@ -211,6 +211,107 @@ TS_TEST(attention) {
                         .arg = &cases[k].of});
 }
 
+/* ---- hstu ---------------------------------------------------------------- */
+
+typedef struct hstu_case {
+  int32_t heads, k, v, places, length; /* k, v: of one head */
+  bool causal;
+} hstu_case;
+
+static double silu(double x) {
+  return x / (1 + exp(-x));
+}
+
+static void normed(double *y, const double *x, int32_t n) {
+  double sum = 0, square = 0;
+  for (int32_t c = 0; c < n; c++) sum += x[c] / n;
+  for (int32_t c = 0; c < n; c++) square += pow(x[c] - sum, 2) / n;
+  for (int32_t c = 0; c < n; c++) y[c] = (x[c] - sum) / sqrt(square + 1e-6);
+}
+
+/* The bias of head H for a token I that looks at J. */
+static double bias_of(const lr_point *p, const hstu_case *k, int32_t h,
+                      int32_t i, int32_t j) {
+  const int32_t most = k->places - 1, least = k->causal ? 0 : -most;
+  int32_t at = i - j;
+  if (!k->places) return 0;
+  if (at > most) at = most;
+  if (at < least) at = least;
+  return lr_param(p, "l.1.weight")[h * (most - least + 1) + at - least];
+}
+
+enum { HSTU_V = 6, HSTU_WIDE = 2 * (6 + 6) };
+
+/* Row I of the LEN at A: u, v, q, k side by side. */
+static void hstu_row(double *y, const lr_point *p, const hstu_case *k,
+                     const double *a, int32_t wide, int32_t len, int32_t i) {
+  const int32_t v = k->heads * k->v, q = 2 * v, key = q + k->heads * k->k;
+  for (int32_t h = 0; h < k->heads; h++)
+    for (int32_t c = 0; c < k->v; c++) {
+      double sum = 0;
+      for (int32_t j = 0; j < (k->causal ? i + 1 : len); j++) {
+        double s = bias_of(p, k, h, i, j);
+        for (int32_t e = 0; e < k->k; e++)
+          s +=
+              a[i * wide + q + h * k->k + e] * a[j * wide + key + h * k->k + e];
+        sum += silu(s) * a[j * wide + v + h * k->v + c];
+      }
+      y[h * k->v + c] = sum / (k->length ? k->length : len);
+    }
+}
+
+static void hstu_oracle(double *out, const lr_point *p, const void *arg) {
+  const hstu_case *k = arg;
+  const int32_t v = k->heads * k->v, wide = 2 * (v + k->heads * k->k);
+  double z[MOST * LOOK_DIM] = {0}, a[8 * HSTU_WIDE], y[HSTU_V], m[HSTU_V];
+  for (int32_t b = 0; b < p->batch; b++) {
+    const int32_t first = first_of(p, b), len = p->lengths[b];
+    const double *x = p->emb[0] + first * LOOK_DIM;
+    for (int32_t t = 0; t < len; t++) {
+      double n[LOOK_DIM];
+      normed(n, x + t * LOOK_DIM, LOOK_DIM);
+      lr_affine(a + t * wide, lr_param(p, "l.0.weight"), NULL, n, wide,
+                LOOK_DIM);
+      for (int32_t c = 0; c < wide; c++)
+        a[t * wide + c] = silu(a[t * wide + c]);
+    }
+    for (int32_t t = 0; t < len; t++) {
+      double *to = z + (first + t) * LOOK_DIM;
+      hstu_row(y, p, k, a, wide, len, t);
+      normed(m, y, v);
+      for (int32_t c = 0; c < v; c++) m[c] *= a[t * wide + c];
+      lr_affine(to, lr_param(p, "l.2.weight"), lr_param(p, "l.2.bias"), m,
+                LOOK_DIM, v);
+      for (int32_t c = 0; c < LOOK_DIM; c++) to[c] += x[t * LOOK_DIM + c];
+    }
+  }
+  pool(out, p, z, LOOK_DIM, "sum");
+}
+
+#define HSTU(keys)                                                             \
+  "{ name = \"l\"; kind = \"hstu\"; in = \"s\"; " keys " },"                   \
+  "{ name = \"y\"; kind = \"pool\"; in = \"l\"; by = \"sum\"; }"
+
+TS_TEST(hstu) {
+  static const struct {
+    const char *layers;
+    hstu_case of;
+  } cases[] = {
+      {HSTU(""), {1, 4, 4, 0, 0, true}},
+      {HSTU("heads = 2; places = 3; length = 6;"), {2, 2, 2, 3, 6, true}},
+      {HSTU("heads = 2; dim = 3; value_dim = 2; places = 2; causal = false;"),
+       {2, 3, 2, 2, 0, false}}};
+  for (size_t k = 0; k < sizeof cases / sizeof *cases; k++)
+    lr_check(&(lr_case){.layers = cases[k].layers,
+                        .tables = TABLE("s", "4"),
+                        .n_out = LOOK_DIM,
+                        .lengths = lengths,
+                        .near = 1e-4,
+                        .tolerance = 1e-3,
+                        .oracle = hstu_oracle,
+                        .arg = &cases[k].of});
+}
+
 /* ---- target attention ---------------------------------------------------- */
 
 static double act_of(const char *kind, double x, double slope) {
