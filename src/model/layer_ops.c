@@ -136,8 +136,7 @@ ts_err ts_run_drop(const ts_layer *l, const ts_layer_run *r, int32_t i,
                    ts_rows to, ts_rows from, int32_t n, double p) {
   const uint64_t of[] = {(uint64_t)l->spec->config->run.seed,
                          (uint64_t)r->epoch, ts_layer_key(l), (uint64_t)i};
-  const ts_tokens *by =
-      ts_layer_is_by_token(l) ? ts_tokens_at(l->tokens) : NULL;
+  const ts_tokens *by = ts_tokens_at(l->tokens); /* their rows are tokens */
   ts_dropout_args a = {.y = to.p,
                        .x = from.p,
                        .rows = r->batch,

@@ -65,6 +65,7 @@ static ts_err shape(ts_layer *l) {
   return ts_layer_gives(l, NULL, ts_tokens_of(t->d));
 }
 
+/* With the biases' places, which are there while they are acquired. */
 static ts_attention_args args_of(const ts_layer *l, int64_t batch,
                                  int64_t n_tokens) {
   const ts_hstu_options *o = l->options;
@@ -119,8 +120,8 @@ static ts_err take(ts_layer *l) {
   TS_DO(ts_layer_take(l, &t->da, n * t->wide, 4));
   TS_DO(ts_layer_take(l, &t->dg, n * t->v, 4));
   TS_DO(ts_layer_take(l, &t->dn, n * t->d, 4));
-  const ts_attention_args most =
-      args_of(l, ts_tokens_at(l->tokens)->samples_max, n);
+  ts_attention_args most = args_of(l, ts_tokens_at(l->tokens)->samples_max, n);
+  if (t->bias) most.bias = t->a; /* weights have no place yet: that there are */
   return ts_layer_take(l, &t->work, ts_attention_work_bytes(&most), 1);
 }
 
@@ -169,12 +170,19 @@ static ts_err norm(const ts_layer *l, const ts_layer_run *rows, ts_rows x,
   return ts_run_norm(l, rows, &a, pass);
 }
 
+static ts_err attention_forward(ts_layer *l, const ts_layer_run *r, int64_t n) {
+  const ts_hstu *t = l->data;
+  if (t->bias) TS_DO(ts_layer_begin(r, t->bias, TS_FORWARD));
+  const ts_attention_args a = args_of(l, r->batch, n);
+  TS_DO(ts_run_attention(l, r, &a));
+  return t->bias ? ts_layer_end(r, t->bias, TS_FORWARD) : TS_OK;
+}
+
 static ts_err forward(ts_layer *l, const ts_layer_run *r) {
   ts_hstu *t = l->data;
   const ts_hstu_options *o = l->options;
   const ts_layer_run rows = by_token(l, r);
   const ts_value *x = l->in[0].value, *y = &l->out[0];
-  const ts_attention_args a = args_of(l, r->batch, rows.batch);
   const ts_rows g = {t->g, t->v}, u = {t->a, t->wide}, m = {t->m, t->v};
   const ts_rows out = {y->x, y->stride}, none = {0};
   TS_DO(norm(l, &rows, (ts_rows){x->x, x->stride}, t->d, t->n, NULL, NULL,
@@ -182,9 +190,7 @@ static ts_err forward(ts_layer *l, const ts_layer_run *r) {
   TS_DO(ts_rows_linear_forward(&t->in, &rows, t->z, t->n));
   TS_DO(ts_run_act_rows(l, &rows, TS_ACT_SILU, rows.batch, t->wide, t->z,
                         t->wide, t->a, NULL, NULL, TS_FORWARD));
-  if (t->bias) TS_DO(ts_layer_begin(r, t->bias, TS_FORWARD));
-  TS_DO(ts_run_attention(l, r, &a));
-  if (t->bias) TS_DO(ts_layer_end(r, t->bias, TS_FORWARD));
+  TS_DO(attention_forward(l, r, rows.batch));
   TS_DO(norm(l, &rows, (ts_rows){t->y, t->v}, t->v, t->m, NULL, NULL,
              TS_FORWARD));
   TS_DO(ts_run_rows(l, &rows, TS_MAP_MULTIPLY, g, 1, u, m, t->v, false));
@@ -199,7 +205,6 @@ static ts_err attention_backward(ts_layer *l, const ts_layer_run *r,
                                  const ts_layer_run *rows) {
   ts_hstu *t = l->data;
   const ts_hstu_options *o = l->options;
-  const ts_attention_args a = args_of(l, r->batch, rows->batch);
   const ts_rows dg = {t->dg, t->v}, u = {t->a, t->wide}, m = {t->m, t->v};
   TS_DO(ts_run_drop(l, rows, 0, dg, dg, t->v, o->dropout));
   TS_DO(ts_run_rows(l, rows, TS_MAP_MULTIPLY, (ts_rows){t->da, t->wide}, 1, dg,
@@ -207,9 +212,10 @@ static ts_err attention_backward(ts_layer *l, const ts_layer_run *r,
   TS_DO(ts_run_rows(l, rows, TS_MAP_MULTIPLY, dg, 1, dg, u, t->v, false));
   TS_DO(norm(l, rows, (ts_rows){t->y, t->v}, t->v, NULL, t->dg, t->dg,
              TS_BACKWARD));
-  if (!t->bias) return ts_run_attention_grad(l, r, &a);
-  TS_DO(ts_layer_begin(r, t->bias, TS_BACKWARD));
+  if (t->bias) TS_DO(ts_layer_begin(r, t->bias, TS_BACKWARD));
+  const ts_attention_args a = args_of(l, r->batch, rows->batch);
   TS_DO(ts_run_attention_grad(l, r, &a));
+  if (!t->bias) return TS_OK;
   TS_DO(ts_layer_gave(r, &t->bias, 1));
   return ts_layer_end(r, t->bias, TS_BACKWARD);
 }
