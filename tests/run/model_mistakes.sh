@@ -63,6 +63,14 @@ mistake "{ name = \"h\"; kind = \"fm\"; in = [\"f0\", \"f1\"]; over = \"all\"; r
 mistake "$h { name = \"w\"; kind = \"wide\"; in = \"fields:wide\"; }, { name = \"l\"; kind = \"linear\"; in = \"h\"; units = 1; }, { name = \"y\"; kind = \"add\"; in = [\"w\", \"l\"]; }" 'no table has group = "wide"'
 mistake "$h $last" 'but model.dense_features is 0; "dense?" is left out then' --set model.dense_features=0
 mistake "{ name = \"w\"; kind = \"mlp\"; in = \"g@t\"; units = [2]; }, $h { name = \"y\"; kind = \"linear\"; in = [\"w\", \"h\"]; units = 1; }" 'it reads "g@t": there is no input or layer of that name'
+# Sequences: table u read id by id.
+each='--set tables.u.pooling=none --set data.max_tokens=99'
+mistake "$h { name = \"e\"; kind = \"mlp\"; in = [\"g\", \"h\"]; units = [4]; }, { name = \"p\"; kind = \"pool\"; in = \"e\"; }, { name = \"y\"; kind = \"linear\"; in = \"p\"; units = 1; }" '"h" is (B, 4), but it takes tokens beside tokens' $each
+mistake "$h { name = \"e\"; kind = \"mlp\"; in = [\"h\", \"g\"]; units = [4]; }, { name = \"p\"; kind = \"pool\"; in = \"e\"; }, { name = \"y\"; kind = \"linear\"; in = \"p\"; units = 1; }" '"h" is (B, 4) and "g" (T, 4): tokens go beside tokens' $each
+mistake "$h { name = \"p\"; kind = \"pool\"; in = \"h\"; }, { name = \"y\"; kind = \"linear\"; in = [\"p\", \"g\"]; units = 1; }" '"h" is (B, 4), but it takes tokens (T, d)' $each
+mistake "$h { name = \"p\"; kind = \"batch_norm\"; in = \"g\"; }, { name = \"y\"; kind = \"linear\"; in = [\"p\", \"h\"]; units = 1; }" '"g" is (T, 4), a row for each of a sample'\''s tokens, which it does not take: kind pool makes a vector of them' $each
+mistake "$h { name = \"p\"; kind = \"attention\"; in = \"g\"; heads = 3; }, { name = \"q\"; kind = \"pool\"; in = \"p\"; }, { name = \"y\"; kind = \"linear\"; in = [\"q\", \"h\"]; units = 1; }" 'heads = 3 does not divide the 4 numbers of a token: give dim, of one head' $each
+mistake "$h { name = \"y\"; kind = \"linear\"; in = \"g\"; units = 1; }" 'it is the last one and gives a row for each token' $each
 # Blocks, and changes.
 mistake "{ name = \"b\"; kind = \"block\"; repeat = 2; in = \"embeddings\"; }, $last" 'a block has a name, repeat, in, and layers'
 mistake "{ name = \"b\"; kind = \"block\"; repeat = 0; in = \"embeddings\"; layers = ( { name = \"x\"; kind = \"mlp\"; in = \"b\"; units = [3]; } ); }, $last" 'repeat = 0 is out of range'
