@@ -9,6 +9,10 @@ ts_err ts_batch_norm_create(ts_batch_norm *b, ts_layer *l,
                                       "running_var"};
   char name[48];
   ts_world *world = l->spec->world;
+  if (ts_layer_is_by_token(l))
+    return ts_layer_fail(l, "batch norm and dice have statistics of samples, "
+                            "not of tokens: take norm = \"layer\" or \"rms\", "
+                            "and another activation");
   b->n = s->n;
   b->eps = s->eps;
   b->momentum = s->momentum;

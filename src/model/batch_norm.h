@@ -34,7 +34,8 @@ typedef struct ts_batch_norm_spec {
 #define TS_BATCH_NORM_EPS "1e-5"
 #define TS_BATCH_NORM_MOMENTUM "0.1"
 
-/* Collective over spec->world, where that has several ranks. */
+/* Collective over spec->world, where that has several ranks.  DECK error where
+ * rows are tokens: n_global, which means are over, counts samples. */
 ts_err ts_batch_norm_create(ts_batch_norm *, ts_layer *,
                             const ts_batch_norm_spec *);
 void ts_batch_norm_reset(ts_batch_norm *); /* Collective, likewise */

@@ -71,6 +71,9 @@ mistake "$h { name = \"p\"; kind = \"pool\"; in = \"h\"; }, { name = \"y\"; kind
 mistake "$h { name = \"p\"; kind = \"batch_norm\"; in = \"g\"; }, { name = \"y\"; kind = \"linear\"; in = [\"p\", \"h\"]; units = 1; }" '"g" is (T, 4), a row for each of a sample'\''s tokens, which it does not take: kind pool makes a vector of them' $each
 mistake "$h { name = \"p\"; kind = \"attention\"; in = \"g\"; heads = 3; }, { name = \"q\"; kind = \"pool\"; in = \"p\"; }, { name = \"y\"; kind = \"linear\"; in = [\"q\", \"h\"]; units = 1; }" 'heads = 3 does not divide the 4 numbers of a token: give dim, of one head' $each
 mistake "$h { name = \"y\"; kind = \"linear\"; in = \"g\"; units = 1; }" 'it is the last one and gives a row for each token' $each
+for key in 'norm = "batch"' 'activation = "dice"'; do
+  mistake "$h { name = \"e\"; kind = \"mlp\"; in = \"g\"; units = [4]; $key; }, { name = \"p\"; kind = \"pool\"; in = \"e\"; }, { name = \"y\"; kind = \"linear\"; in = [\"p\", \"h\"]; units = 1; }" 'batch norm and dice have statistics of samples, not of tokens: take norm = "layer" or "rms"' $each
+done
 # Blocks, and changes.
 mistake "{ name = \"b\"; kind = \"block\"; repeat = 2; in = \"embeddings\"; }, $last" 'a block has a name, repeat, in, and layers'
 mistake "{ name = \"b\"; kind = \"block\"; repeat = 0; in = \"embeddings\"; layers = ( { name = \"x\"; kind = \"mlp\"; in = \"b\"; units = [3]; } ); }, $last" 'repeat = 0 is out of range'
