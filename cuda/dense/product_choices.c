@@ -38,8 +38,13 @@ const ts_choice *ts_choice_find(const char *key) {
   return &list[i];
 }
 
+/* More are not kept: layers by token have another size in each batch, and the
+ * library proposes the same for one whenever it is asked. */
+enum { CHOICES_MOST = 4096 };
+
 static ts_err add(const ts_choice *c, bool used) {
   const int64_t i = place_of(c->key);
+  if (!is_at(i, c->key) && count >= CHOICES_MOST) return TS_OK;
   if (!is_at(i, c->key)) {
     const size_t size = sizeof *list, n = (size_t)count;
     TS_DO(ts_mem_resize(&list, n * size, (n + 1) * size, TS_TAG_MISC));

@@ -12,9 +12,12 @@
 
 /* ---- how many ------------------------------------------------------------ */
 
-static int64_t longest(const ts_config *c, int32_t f, const char *name) {
+/* Ids of a sample; 0: nothing says it. */
+static int64_t longest(const ts_config *c, int32_t f) {
   const ts_ints *pooling = &c->data.synthetic.pooling;
+  const char *name;
   int64_t n = 0;
+  (void)ts_feature_table(c, f, &name);
   for (int32_t i = 0; i < c->data.n_columns; i++)
     if (!strcmp(c->data.columns[i].name, name))
       n = c->data.columns[i].max_length;
@@ -26,9 +29,7 @@ static int64_t longest(const ts_config *c, int32_t f, const char *name) {
 /* 0: nothing says it. */
 static int64_t most_tokens(const ts_graph *g, int32_t f) {
   const ts_config *c = g->spec.config;
-  const char *name;
-  (void)ts_feature_table(c, f, &name);
-  const int64_t n = longest(c, f, name) * g->spec.batch_max;
+  const int64_t n = longest(c, f) * g->spec.batch_max;
   const int64_t most = c->data.max_tokens;
   return n && (n < most || !most) ? n : most;
 }
@@ -56,6 +57,7 @@ ts_err ts_graph_of_tokens(ts_graph *g, const ts_layer *l, ts_value *v,
   t->feature[t->n_features++] = f;
   t->spec = g->spec;
   t->samples_max = g->spec.batch_max;
+  t->longest = longest(g->spec.config, f);
   t->spec.batch_max = (int32_t)n;
   v->tokens = t;
   v->shape = ts_tokens_of(v->shape.dim);
@@ -85,6 +87,8 @@ static ts_err unite(ts_tokens *a, ts_tokens *b) {
   a->n_features += b->n_features;
   if (b->spec.batch_max < a->spec.batch_max)
     a->spec.batch_max = b->spec.batch_max;
+  if (b->longest && (!a->longest || b->longest < a->longest))
+    a->longest = b->longest;
   b->same = a;
   return TS_OK;
 }
@@ -217,6 +221,12 @@ ts_err ts_model_check_tokens(const ts_model *m, const ts_kjt *kjt) {
           "room for %d: give a larger data.max_tokens, or max_length "
           "in its data.columns",
           (long long)n, name, t->spec.batch_max);
+    for (int32_t s = 0; t->longest && s < kjt->batch; s++)
+      if (ts_jagged_length(&kjt->features[t->feature[0]], s) > t->longest)
+        return ts_fail(TS_ERR_DATA,
+                       "a sample has more than %lld ids of feature %s, which "
+                       "is what its data.columns says there are at most",
+                       (long long)t->longest, name);
     for (int32_t i = 1; i < t->n_features; i++)
       TS_DO(check_lengths(c, t, t->feature[i], kjt));
   }

@@ -60,6 +60,7 @@ typedef struct ts_tokens {
   int32_t n_features;
   ts_model_spec spec; /* of layers on them: batch_max is the most tokens */
   int32_t samples_max;
+  int64_t longest; /* of a sample; 0: not known */
   /* Of the batch under way, device memory (kernel tokens). */
   int64_t n, n_samples;
   int64_t *offsets;           /* (n_samples + 1) */
@@ -68,6 +69,11 @@ typedef struct ts_tokens {
 static inline ts_tokens *ts_tokens_at(ts_tokens *t) {
   while (t && t->same) t = t->same;
   return t;
+}
+
+/* Tokens of a sample of the batch under way, at most. */
+static inline int64_t ts_tokens_longest(const ts_tokens *t) {
+  return t->longest && t->longest < t->n ? t->longest : t->n;
 }
 
 /* A value. */

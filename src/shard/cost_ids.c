@@ -101,6 +101,7 @@ void ts_cost_prefer(double *at, const ts_cost *c, const ts_plan *p, int32_t t) {
       const ts_table_plan *other = &p->tables[c->features[g].table];
       const ts_sharding_ops *ops = ts_sharding_find(other->kind);
       if (!other->n_shards || !ts_sharding_is_whole(ops)) continue;
+      if (!(x->ids > 0)) continue;
       at[other->shards[0].rank] -=
           ts_cost_ids_ms(c, t) * c->features[f].pooling / x->ids;
     }

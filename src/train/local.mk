@@ -79,6 +79,7 @@ tessera_sources += \
   src/train/stages_input.c \
   src/train/state.c \
   src/train/state_dense.c \
+  src/train/state_means.c \
   src/train/state_dense.h \
   src/train/trainer.c \
   src/train/trainer.h \

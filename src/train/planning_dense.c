@@ -231,6 +231,8 @@ static ts_err look(ts_plan_dense *d, double *gflops, ts_trainer *t,
   const int32_t batch = spec->batch_max;
   ts_rehearsal r = {.n_features = spec->n_features,
                     .n = batch < TIMED_SAMPLES ? batch : TIMED_SAMPLES};
+  if (c->data.max_tokens && c->data.max_tokens < r.n)
+    r.n = (int32_t)c->data.max_tokens; /* one of each sample */
   const double before = now_bytes();
   ts_weights w;
   for (int32_t f = 0; f < r.n_features; f++)

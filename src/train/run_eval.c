@@ -8,6 +8,7 @@
 #include "base/mem.h"
 #include "train/report.h"
 #include "train/run_impl.h"
+#include "train/state_dense.h"
 
 static ts_err log_look(ts_run *r, const ts_look *look,
                        const ts_metrics_result *m) {
@@ -111,6 +112,7 @@ ts_err ts_run_restore_best(ts_run *r) {
   TS_TRY(ts_settle(
       r->t, ts_str_append(&path, "%s/best.h5", r->config->checkpoint.dir)));
   TS_TRY(ts_trainer_load(r->t, path.text, &old, &taken));
+  TS_TRY(ts_settle(r->t, ts_state_move_means(r->t, step - r->t->step)));
   r->t->step = b->restored = step;
   r->saved_step = -1; /* that of these weights is yet to be written */
   ts_info("the weights are those of step %lld, the best validation: %s %.6f",

@@ -342,6 +342,8 @@ ts_err ts_trainer_load(ts_trainer *t, const char *path, ts_run_state *state,
   ts_str missing = {0};
   const ts_section before = ts_watch_enter(TS_SECTION_LOAD);
   TS_TRY(describe(t, &ckpt, t->training));
+  /* A file may lack means; those that are there are of other rows. */
+  TS_TRY(ts_settle(t, ts_state_move_means(t, TS_MEANS_BEGIN)));
   if (path) {
     TS_TRY(ts_ckpt_load(&ckpt, path, !t->training, &missing, t->control));
     TS_TRY(ts_str_append(taken, "%s", path));

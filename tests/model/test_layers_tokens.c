@@ -434,15 +434,6 @@ TS_TEST(refused) {
           "tokens beside tokens");
   REFUSED("{ name = \"y\"; kind = \"batch_norm\"; in = \"s\"; }",
           "which it does not take");
-  REFUSED("{ name = \"y\"; kind = \"mlp\"; in = \"s\"; units = [3]; norm = "
-          "\"batch\"; }",
-          "statistics of samples, not of tokens");
-  REFUSED("{ name = \"y\"; kind = \"mlp\"; in = \"s\"; units = [3]; "
-          "last_activation = \"dice\"; }",
-          "statistics of samples, not of tokens");
-  REFUSED("{ name = \"y\"; kind = \"activation\"; in = \"s\"; activation = "
-          "\"dice\"; }",
-          "statistics of samples, not of tokens");
   REFUSED("{ name = \"y\"; kind = \"linear\"; in = \"s\"; units = 3; }",
           "gives a row for each token");
   REFUSED("{ name = \"y\"; kind = \"pool\"; in = [\"s\", \"p\"]; }",

@@ -39,11 +39,13 @@ model = { layers = (
   { name = "normed"; kind = "layer_norm"; in = "sum"; },
   { name = "each";   kind = "mlp";        in = ["normed", "kinds"]; units = [24, 16]; dropout = 0.1; },
   { name = "both";   kind = "add";        in = ["each", "sum"]; },
-  { name = "user";   kind = "pool";       in = "both"; },
+  { name = "block";  kind = "hstu";       in = "both"; heads = 2; places = 6; dropout = 0.1; },
+  { name = "like";   kind = "target_attention"; in = "block"; query = "item"; units = [8]; },
+  { name = "user";   kind = "pool";       in = "block"; },
   { name = "newest"; kind = "pool";       in = "both"; by = "last"; },
   { name = "most";   kind = "pool";       in = "each"; by = "max"; },
   { name = "match";  kind = "multiply";   in = ["user", "item"]; },
-  { name = "click";  kind = "mlp";        in = ["match", "user", "newest", "most", "item"]; units = [16, 1]; last_activation = "linear"; } ); };
+  { name = "click";  kind = "mlp";        in = ["match", "like", "user", "newest", "most", "item"]; units = [16, 1]; last_activation = "linear"; } ); };
 optimizer = { kind = "sgd"; lr = 0.2; };
 sharding = { topology = "default"; };
 DECK

@@ -96,6 +96,19 @@ cached=$(of_evaluation "$work/cached/log")
 check "cached: evaluated" test -n "$cached"
 check "cached: eval" test "$(look cached $ema)" = "$cached"
 
+# The best step's rows, taken back later, have the means that they had then.
+check "goes back" train 2 back $ema --set run.steps=60 --set run.valid_every=6 --set run.stop.patience=2 --set table_defaults.optimizer.lr=0.5
+check "went back" grep -q 'the weights are those of step' "$work/back/log"
+check "means of then" env PYTHONPATH="$work" $python - "$work/back/checkpoints/best.h5" "$(newest back)" <<'PY'
+import h5py, sys
+from means import *
+a, b = (h5py.File(f, "r") for f in sys.argv[1:])
+assert a.attrs["step"] + 6 <= b.attrs["step"], (a.attrs["step"], b.attrs["step"])
+for name in tables(a):
+    assert (weights(a, name) == weights(b, name)).all(), name
+    assert abs(mean(a, name) - mean(b, name)).max() < 1e-6, name
+PY
+
 # Rows as they are predicted with, out of a checkpoint.
 check "embeddings" "$TESSERA" predict "$work/small.deck" --quiet --set run.output="$work/looks" $ema --embeddings fb,fd --out "$work/e.h5"
 check "embeddings are means" env PYTHONPATH="$work" $python - "$work/e.h5" "$(newest looks)" <<'PY'

@@ -106,7 +106,7 @@ static ts_attention_args args_of(const ts_layer *l, int64_t batch) {
                              .offsets = t->offsets,
                              .n_sequences = batch,
                              .n_tokens = t->n,
-                             .max_length = t->n,
+                             .max_length = ts_tokens_longest(t),
                              .n_heads = d->heads,
                              .dim = d->dim,
                              .v_dim = d->dim,

@@ -32,17 +32,9 @@ typedef struct ts_mlp_layer {
   ts_mlp_full *full;
 } ts_mlp_layer;
 
-static bool uses(const ts_mlp_options *o, ts_activation_kind kind) {
-  return o->activation == (int)kind || o->last_activation == (int)kind + 1;
-}
-
 static ts_err shape(ts_layer *l) {
   const ts_mlp_options *o = l->options;
   if (!o->units.n) return ts_layer_fail(l, "units is empty: give [64, 32]");
-  if (l->tokens && (o->norm == TS_MLP_BATCH || uses(o, TS_ACTIVATION_DICE)))
-    return ts_layer_fail(l, "norm \"batch\" and activation \"dice\" go by "
-                            "statistics of samples, not of tokens: take "
-                            "\"layer\" or \"rms\", and another activation");
   return ts_layer_gives(l, NULL,
                         ts_vector_of((int32_t)o->units.item[o->units.n - 1]));
 }

@@ -181,6 +181,18 @@ static ts_err make_rows(ts_layer *l, const ts_layer_run *r,
                      false);
 }
 
+/* The slopes of prelu are of the linear layer's group. */
+static ts_err layer_forward(const ts_layer *l, const ts_layer_run *rows,
+                            ts_target_layer *f, const float *x) {
+  const ts_param *first = f->linear.p[0];
+  TS_DO(ts_layer_begin(rows, first, TS_FORWARD));
+  TS_DO(ts_linear_forward(f->linear.linear, f->z, x, rows->batch, rows->lane));
+  if (f->acts)
+    TS_DO(ts_activation_forward(&f->act, l, rows, (ts_rows){f->y, f->n},
+                                (ts_rows){f->z, f->n}));
+  return ts_layer_end(rows, first, TS_FORWARD);
+}
+
 static ts_err forward(ts_layer *l, const ts_layer_run *r) {
   ts_target *t = l->data;
   const ts_layer_run rows = by_token(l, r);
@@ -189,10 +201,7 @@ static ts_err forward(ts_layer *l, const ts_layer_run *r) {
   TS_DO(make_rows(l, r, &rows));
   for (int32_t i = 0; i < t->n; i++) {
     ts_target_layer *f = &t->layer[i];
-    TS_DO(ts_rows_linear_forward(&f->linear, &rows, f->z, x));
-    if (f->acts)
-      TS_DO(ts_activation_forward(&f->act, l, &rows, (ts_rows){f->y, f->n},
-                                  (ts_rows){f->z, f->n}));
+    TS_DO(layer_forward(l, &rows, f, x));
     x = f->y;
   }
   TS_DO(weigh(l, &rows, (ts_rows){t->wk, t->d}, x, tokens_of(l)));
