@@ -334,10 +334,22 @@ ts_err ts_trainer_expect_batches(ts_trainer *t, size_t bytes) {
   return ts_uploads_expect(t->uploads, (n + parts - 1) / parts, bytes);
 }
 
+/* Steps may be under way, those of an error, too, whose record stays: their
+ * tasks still touch what is about to go. */
+static void run_out(ts_trainer *t) {
+  ts_err_record kept;
+  ts_err_take(&kept);
+  if (t->data) (void)ts_lane_sync(t->data);
+  if (t->ahead) (void)ts_lane_sync(t->ahead);
+  if (t->compute) (void)ts_lane_sync(t->compute);
+  if (t->late) (void)ts_late_settle(t);
+  ts_err_clear();
+  ts_err_put(&kept);
+}
+
 void ts_trainer_destroy(ts_trainer *t) {
   if (!t) return;
-  /* Steps may be under way. */
-  if (t->late && ts_trainer_rest(t) != TS_OK) ts_err_clear();
+  run_out(t);
   ts_step_graph_destroy(t);
   for (int32_t k = 0; t->metrics && k < t->n_tasks; k++)
     ts_metrics_destroy(t->metrics[k]);
