@@ -273,8 +273,8 @@ static const char *wrong_with(float y, const char *kind) {
   return y == 0 || y == 1 ? NULL : "neither 0 nor 1";
 }
 
-/* Of task K, whose classes are counted once there is a model.  What a label is
- * that does not count is not looked at. */
+/* Checks the labels of task K: its number of classes is known once there is a
+ * model.  Labels whose sample does not count for the task are not checked. */
 static ts_err check_labels(const ts_dataset *d, const ts_dataset_file *f,
                            int32_t k, float *y, int64_t row, int32_t n) {
   const ts_config *c = d->base.config;

@@ -3,7 +3,7 @@
  * and o so far in registers; sixteen threads have a row. */
 #include "cuda/model/attention.cuh"
 
-/* Of the threads of a row. */
+/* Reductions over the 16 threads that share a row. */
 static __device__ __forceinline__ float ts_row_sum(float x) {
   for (int by = 8; by > 0; by /= 2) x += __shfl_xor_sync(0xffffffff, x, by);
   return x;

@@ -4,9 +4,9 @@
 #include "cuda/model/attention.cuh"
 #include "cuda/model/columns.cuh"
 
-/* What a query has beside its row. */
+/* Two numbers of a query that its row of scores needs; softmax alone. */
 struct ts_attention_query {
-  float lse, dot; /* of softmax; dot: d_o . o */
+  float lse, dot; /* dot: d_o . o */
 };
 
 static __device__ __forceinline__ ts_attention_query ts_attention_query_of(

@@ -19,7 +19,7 @@ ts_attention_least(const ts_attention_args *t) {
   return t->causal ? 0 : 1 - t->n_buckets;
 }
 
-/* Of a head. */
+/* Number of a head's buckets. */
 TS_ATTENTION_BOTH static inline int64_t
 ts_attention_buckets(const ts_attention_args *t) {
   return t->n_buckets - ts_attention_least(t);

@@ -49,7 +49,7 @@ static float *cut_off(float **from, int64_t n) {
   return p;
 }
 
-/* What a tile of keys from J on and queries from I on has. */
+/* A tile: queries from i on and keys from j on. */
 typedef struct attention_tile {
   int64_t i, j, n_i, n_j, lanes; /* n_i in whole panels */
   bool corner;                   /* keys after queries don't count */
@@ -64,8 +64,8 @@ static attention_tile tile_of(const attention_head *d, int64_t i, int64_t j) {
 
 /* ---- scores -------------------------------------------------------------- */
 
-/* What is added to scores, by i - j: NEAR[TILE - 1 + c - r] in row r, column
- * c. */
+/* Fills NEAR with the biases that scores get by distance: NEAR[TILE - 1 + c -
+ * r] is added in row r, column c. */
 static void near_of(const attention_head *d, const attention_tile *w,
                     float near[2 * TILE]) {
   const ts_attention_args *t = d->t;

@@ -18,7 +18,7 @@ static head head_of(const ts_attention_args *t, int64_t s, int32_t h) {
   return (head){t, t->offsets[s], t->offsets[s + 1] - t->offsets[s], h};
 }
 
-/* Where row I of an array begins whose heads have N columns. */
+/* Start of row I in an array with N columns for each head. */
 static int64_t row(const head *s, int64_t stride, int32_t n, int64_t i) {
   return (s->begin + i) * stride + (int64_t)s->h * n;
 }

@@ -82,9 +82,7 @@ static ts_layer_run run_of(const ts_graph *g, int32_t batch,
 
 /* As layer L has it. */
 static ts_layer_run run_for(const ts_layer *l, const ts_layer_run *run) {
-  ts_layer_run own = *run;
-  if (ts_layer_is_by_token(l)) own.batch = (int32_t)ts_tokens_at(l->tokens)->n;
-  return own;
+  return ts_layer_is_by_token(l) ? ts_layer_by_token(l, run) : *run;
 }
 
 static ts_err forward(ts_graph *g, int32_t from, int32_t to,

@@ -181,6 +181,14 @@ typedef enum {
   TS_ITS_TOKENS, /* it takes nothing else, and goes by layer->tokens */
 } ts_token_use;
 
+/* The same pass with L's tokens for samples. */
+static inline ts_layer_run ts_layer_by_token(const ts_layer *l,
+                                             const ts_layer_run *r) {
+  ts_layer_run own = *r;
+  own.batch = (int32_t)ts_tokens_at(l->tokens)->n;
+  return own;
+}
+
 typedef struct ts_layer_ops {
   const char *kind;
   ts_token_use tokens;

@@ -84,13 +84,9 @@ static void average_row(const ts_average_rows_args *a, int64_t i, float *row) {
   const int64_t key = a->keys ? a->keys[i] : i, dim = a->dim;
   const int64_t at = a->place ? a->place[i] : key;
   const int64_t bytes = dim * (int64_t)ts_dtype_bytes(a->dtype);
-  const float *e = a->ema + at * dim;
-  const int64_t last = (int64_t)a->ema_pass[key];
   ts_to_f32(row, (const char *)a->weight + at * bytes, a->dtype, dim);
-  if (last > 0) {
-    const float rest = ts_row_ema_rest(a->decay, a->pass - last + 1);
-    for (int64_t d = 0; d < dim; d++) row[d] = e[d] + rest * (row[d] - e[d]);
-  }
+  ts_row_take_mean(row, a->ema + at * dim, a->ema_pass[key], dim, a->decay,
+                   a->pass);
   ts_from_f32((char *)a->out + i * bytes, row, a->dtype, dim);
   if (a->index) a->index[i] = (uint32_t)i;
 }

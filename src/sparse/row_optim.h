@@ -113,6 +113,15 @@ static inline float ts_row_ema_rest(double d, int64_t n) {
   return (float)(1.0 - keep);
 }
 
+/* Row W (n) becomes its mean at the end of pass AT, by mean E and the pass of
+ * its last update. */
+static inline void ts_row_take_mean(float *w, const float *e, float last,
+                                    int64_t n, double d, int64_t at) {
+  if (!(last > 0)) return;
+  const float rest = ts_row_ema_rest(d, at - (int64_t)last + 1);
+  for (int64_t i = 0; i < n; i++) w[i] = e[i] + rest * (w[i] - e[i]);
+}
+
 /* Kernel average_rows: rows as their means are at the end of pass PASS,
  * rounded to nearest.  Row keys[i] of the group, or i, lies at place[i], or
  * where its number says. */

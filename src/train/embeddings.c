@@ -193,11 +193,8 @@ static void take_means(const ts_embeddings *x, const ts_table_config *table,
   const int64_t dim = table->dim;
   for (int64_t i = 0; i < p->n; i++) {
     float *w = p->vectors + i * dim;
-    const float *e = p->mean + i * dim;
-    if (!(p->pass[i] > 0)) continue;
-    const float rest = ts_row_ema_rest(decay, at - (int64_t)p->pass[i] + 1);
+    ts_row_take_mean(w, p->mean + i * dim, p->pass[i], dim, decay, at);
     for (int64_t d = 0; d < dim; d++) {
-      w[d] = e[d] + rest * (w[d] - e[d]);
       if (table->dtype == TS_BF16) w[d] = ts_bf16_to_f32(ts_f32_to_bf16(w[d]));
       if (table->dtype == TS_F16) w[d] = ts_f16_to_f32(ts_f32_to_f16(w[d]));
     }

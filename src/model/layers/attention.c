@@ -152,15 +152,9 @@ static void destroy(ts_layer *l) {
   ts_rows_linear_reset(&d->out);
 }
 
-static ts_layer_run by_token(const ts_layer *l, const ts_layer_run *r) {
-  ts_layer_run own = *r;
-  own.batch = (int32_t)ts_tokens_at(l->tokens)->n;
-  return own;
-}
-
 static ts_err forward(ts_layer *l, const ts_layer_run *r) {
   ts_attention *d = l->data;
-  const ts_layer_run rows = by_token(l, r);
+  const ts_layer_run rows = ts_layer_by_token(l, r);
   const ts_attention_args a = args_of(l, r->batch);
   TS_DO(ts_rows_linear_forward(&d->in, &rows, d->qkv, l->in[0].value->x));
   TS_DO(ts_run_attention(l, r, &a));
@@ -170,7 +164,7 @@ static ts_err forward(ts_layer *l, const ts_layer_run *r) {
 
 static ts_err backward(ts_layer *l, const ts_layer_run *r) {
   ts_attention *d = l->data;
-  const ts_layer_run rows = by_token(l, r);
+  const ts_layer_run rows = ts_layer_by_token(l, r);
   const ts_attention_args a = args_of(l, r->batch);
   if (d->y)
     TS_DO(ts_rows_linear_backward(&d->out, &rows, d->dy, l->out[0].dx, d->y,

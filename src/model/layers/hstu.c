@@ -147,12 +147,6 @@ static void destroy(ts_layer *l) {
 
 /* ---- passes -------------------------------------------------------------- */
 
-static ts_layer_run by_token(const ts_layer *l, const ts_layer_run *r) {
-  ts_layer_run own = *r;
-  own.batch = (int32_t)ts_tokens_at(l->tokens)->n;
-  return own;
-}
-
 /* Layer norm without parameters of rows X, to Y (n); or DX, as X, of DY (n). */
 static ts_err norm(const ts_layer *l, const ts_layer_run *rows, ts_rows x,
                    int32_t n, float *y, const float *dy, float *dx,
@@ -182,7 +176,7 @@ static ts_err attention_forward(ts_layer *l, const ts_layer_run *r, int64_t n) {
 static ts_err forward(ts_layer *l, const ts_layer_run *r) {
   ts_hstu *t = l->data;
   const ts_hstu_options *o = l->options;
-  const ts_layer_run rows = by_token(l, r);
+  const ts_layer_run rows = ts_layer_by_token(l, r);
   const ts_value *x = l->in[0].value, *y = &l->out[0];
   const ts_rows g = {t->g, t->v}, u = {t->a, t->wide}, m = {t->m, t->v};
   const ts_rows out = {y->x, y->stride}, none = {0};
@@ -223,7 +217,7 @@ static ts_err attention_backward(ts_layer *l, const ts_layer_run *r,
 
 static ts_err backward(ts_layer *l, const ts_layer_run *r) {
   ts_hstu *t = l->data;
-  const ts_layer_run rows = by_token(l, r);
+  const ts_layer_run rows = ts_layer_by_token(l, r);
   const ts_value *y = &l->out[0], *x = l->in[0].value;
   const ts_rows dx = {l->in[0].dx, x->stride}, dy = {y->dx, y->stride};
   const ts_rows none = {0};

@@ -114,12 +114,6 @@ static void destroy(ts_layer *l) {
 
 /* ---- parts --------------------------------------------------------------- */
 
-static ts_layer_run by_token(const ts_layer *l, const ts_layer_run *r) {
-  ts_layer_run own = *r;
-  own.batch = (int32_t)ts_tokens_at(l->tokens)->n;
-  return own;
-}
-
 /* Part P of rows of four. */
 static ts_rows part(const ts_target *t, float *x, int32_t p) {
   return (ts_rows){x + (int64_t)p * t->d, 4 * (int64_t)t->d};
@@ -195,7 +189,7 @@ static ts_err layer_forward(const ts_layer *l, const ts_layer_run *rows,
 
 static ts_err forward(ts_layer *l, const ts_layer_run *r) {
   ts_target *t = l->data;
-  const ts_layer_run rows = by_token(l, r);
+  const ts_layer_run rows = ts_layer_by_token(l, r);
   const ts_value *y = &l->out[0];
   const float *x = t->x;
   TS_DO(make_rows(l, r, &rows));
@@ -271,7 +265,7 @@ static ts_err give(ts_layer *l, const ts_layer_run *r,
 
 static ts_err backward(ts_layer *l, const ts_layer_run *r) {
   ts_target *t = l->data;
-  const ts_layer_run rows = by_token(l, r);
+  const ts_layer_run rows = ts_layer_by_token(l, r);
   const ts_value *y = &l->out[0];
   float *dy = t->dw;
   TS_DO(sum(l, r, (ts_rows){t->wk, t->d}, (ts_rows){y->dx, y->stride},
