@@ -186,6 +186,17 @@ typedef struct ts_task_config {
   bool uncertainty; /* weight is learnt instead */
   double smoothing; /* of bce and softmax_cross_entropy */
   double delta;     /* of huber */
+  /* Of losses over items (base/tasks.h): */
+  char *items;        /* the table whose rows they are; "": the one of target */
+  char *target;       /* the feature whose ids are wanted */
+  int32_t negatives;  /* that are drawn for each of them in training */
+  int32_t given;      /* that stand behind each of them in evaluation data */
+  int64_t first_item; /* ids below it are none */
+  ts_strings exclude; /* features of a sample whose ids are not drawn, and
+                         not ranked */
+  double temperature; /* scores are divided by it */
+  bool normalise;     /* scores are cosines */
+  double margin, negative_weight; /* of cosine_contrastive */
 } ts_task_config;
 
 /* An element of model.layers: what all kinds have (doc/models.md). */

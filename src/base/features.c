@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/mem.h"
+#include "base/tasks.h"
 
 int32_t ts_feature_count(const ts_config *c) {
   int32_t n = 0;
@@ -35,6 +36,15 @@ int32_t ts_feature_find(const ts_config *c, const char *name) {
       if (at < 0 && ts_feature_is(&c->tables[t], i, name)) at = f;
     }
   return at;
+}
+
+int32_t ts_task_candidates(const ts_config *c, const ts_task_config *x) {
+  for (int32_t t = 0, f = 0; t < c->n_tables; t++)
+    for (int32_t i = 0; i < c->tables[t].features.n; i++, f++)
+      if (ts_feature_is(&c->tables[t], i, x->target) &&
+          (!*x->items || !strcmp(x->items, c->tables[t].name)))
+        return f;
+  return -1;
 }
 
 int32_t ts_feature_column(const ts_config *c, int32_t f, int32_t n) {

@@ -23,6 +23,19 @@ static inline bool ts_task_is_of_classes(const ts_task_config *x) {
   return x->loss && !strcmp(x->loss, "softmax_cross_entropy");
 }
 
+/* Its model gives a vector, which is to be near the embedding of the item that
+ * is wanted and far from those of others: rows of a table (doc/models.md). */
+static inline bool ts_task_is_of_items(const ts_task_config *x) {
+  static const char *const losses[] = {"sampled_bce", "sampled_softmax", "bpr",
+                                       "cosine_contrastive"};
+  for (int k = 0; x->loss && k < 4; k++)
+    if (!strcmp(x->loss, losses[k])) return true;
+  return false;
+}
+
+/* The number of its candidates' feature: of target, in the table `items`. */
+int32_t ts_task_candidates(const ts_config *, const ts_task_config *);
+
 /* Columns of the logits, and of predictions, that the first N tasks have: where
  * the next one's begin.  Once the graph is made. */
 static inline int32_t ts_tasks_width(const ts_config *c, int32_t n) {
