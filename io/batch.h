@@ -13,6 +13,7 @@ typedef struct ts_batch {
   int64_t first;    /* index of the first local sample in the data */
   int32_t n;        /* local samples, may be 0 */
   int64_t n_global; /* samples over all ranks */
+  bool training;    /* it is trained on: negatives are drawn as for that */
   int32_t n_dense, n_tasks;
   float *labels;     /* (n, n_tasks) */
   float *dense;      /* (n, n_dense) or NULL */

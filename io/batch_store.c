@@ -5,6 +5,7 @@
 
 #include "base/dense_columns.h"
 #include "base/mem.h"
+#include "io/targets.h"
 #include "runtime/trace.h"
 
 static ts_err name_features(ts_feature_of *of, const ts_config *c) {
@@ -31,6 +32,7 @@ ts_err ts_batch_store_create(ts_batch_store **out, const ts_config *c,
   TS_TRY(ts_mem_many(s->batch.kjt.features, n, INPUT));
   TS_TRY(ts_mem_many(s->of, n, INPUT));
   TS_TRY(name_features(s->of, c));
+  TS_TRY(ts_targets_create(&s->targets, c));
   s->batch.kjt.n_features = n;
   s->batch.owner = s;
   *out = s;
@@ -43,6 +45,7 @@ void ts_batch_store_destroy(ts_batch_store *s) {
   if (!s) return;
   ts_batch_arena_reset(&s->arena);
   ts_batch_arena_reset(&s->stage);
+  ts_targets_destroy(s->targets);
   ts_mem_free_all(s->feature, s->of, s->batch.kjt.features, s);
 }
 
@@ -103,7 +106,7 @@ ts_err ts_batch_store_begin(ts_batch_store *s, int32_t n, int32_t n_tasks,
   memset(s->feature, 0, (size_t)n_features * sizeof *s->feature);
   memset(b->kjt.features, 0, (size_t)n_features * sizeof *b->kjt.features);
   s->labels_piece = s->dense_piece = s->weights_piece = (ts_piece){0};
-  s->has_weights = weights;
+  s->has_weights = weights |= s->targets != NULL;
   b->kjt = (ts_kjt){b->kjt.features, n_features, n, NULL, NULL, NULL, 0};
   b->n = n;
   b->n_tasks = n_tasks;
@@ -245,6 +248,7 @@ void ts_batch_store_weigh(ts_batch_store *s, double positive) {
 
 ts_err ts_batch_store_end(ts_batch_store *s) {
   ts_batch *b = &s->batch;
+  TS_DO(ts_targets_expand(s->targets, s));
   if (s->sources == &s->stage) {
     const double t0 = ts_now();
     TS_DO(concatenate(s));

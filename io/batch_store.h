@@ -49,6 +49,7 @@ struct ts_batch_store {
   ts_batch_arena stage;    /* kjt: where sources write */
   ts_batch_arena *sources; /* of the two, the one where sources write */
   bool has_weights;
+  struct ts_targets *targets; /* io/targets.h; NULL: no output over items */
 };
 
 /* Room for N samples with T labels and N_DENSE numbers each; sets the batch's

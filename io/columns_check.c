@@ -281,6 +281,7 @@ static void check_labels(ts_deck *d, const config_setting_t *s) {
     const ts_task_config *task = &c->model.tasks[k];
     const ts_column_config *x = ts_column_given_label(c, k);
     const char *label = ts_task_label(task);
+    if (ts_task_is_of_items(task)) continue;
     if (!x || (n > 1 && strcmp(x->name, label) != 0))
       ts_deck_error(d, s,
                     "data.columns has no column of kind \"label\" for task "

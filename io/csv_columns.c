@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/tasks.h"
 #include "io/columns.h"
 #include "io/csv_impl.h"
 
@@ -110,8 +111,10 @@ static ts_err find_labels(ts_csv *s, const char *file) {
     const char *where = k < c->model.n_tasks ? ts_column_where(c, k) : NULL;
     for (int i = TS_CSV_BINARY; i <= TS_CSV_CLASS; i++)
       if (!strcmp(x.label, words[i])) s->label_kind[k] = (ts_csv_label_kind)i;
+    s->where[k] = s->label[k] = -1;
+    if (k < c->model.n_tasks && ts_task_is_of_items(&c->model.tasks[k]))
+      continue; /* it has none */
     TS_DO(find_label(&s->label[k], s, file, x.from));
-    s->where[k] = -1;
     if (where) TS_DO(find_label(&s->where[k], s, file, where));
   }
   return TS_OK;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/tasks.h"
 #include "base/features.h"
 #include "base/mem.h"
 #include "io/deck_impl.h"
@@ -166,7 +167,11 @@ static void check_grouped(ts_deck *d, const config_setting_t *root,
                           const char *key, const char *figure) {
   static const char *const grouped[] = {"gauc", "ndcg", "hit_rate", "mrr",
                                         "recall_at_k"};
-  for (size_t k = 0; k < sizeof grouped / sizeof *grouped; k++)
+  /* Outputs over items rank, but for the first of these. */
+  const size_t n = ts_task_is_of_items(d->config->model.tasks)
+                       ? 1
+                       : sizeof grouped / sizeof *grouped;
+  for (size_t k = 0; k < n; k++)
     if (figure && !strcmp(figure, grouped[k]))
       ts_deck_error(d, at(root, key),
                     "%s: %s needs metrics.group, the feature that says to "

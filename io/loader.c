@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "io/batch_store.h"
 #include "io/order.h"
+#include "io/targets.h"
 #include "runtime/trace.h"
 
 /* The samples that a store holds: N from FIRST on; N -1: none. */
@@ -62,7 +63,8 @@ static ts_err weigh(const ts_loader *l, int slot, ts_err err) {
  * they are there. */
 static ts_err read_samples(ts_loader *l, int slot, int64_t first, int64_t n) {
   ts_source *s = l->source;
-  const int64_t period = s->info.period;
+  /* Drawn negatives don't come again. */
+  const int64_t period = l->stores[slot]->targets ? 0 : s->info.period;
   const ts_held wanted = {period ? first % period : first, n};
   ts_held *held = &l->held[slot];
   if (ts_fault("stall"))
@@ -71,6 +73,8 @@ static ts_err read_samples(ts_loader *l, int slot, int64_t first, int64_t n) {
     return ts_fail(TS_ERR_DATA, "sample %lld: (fault asked for)",
                    (long long)first);
   s->n_threads = l->options.n_threads > 1 ? l->options.n_threads : 1;
+  ts_targets_at(l->stores[slot]->targets, s->split == TS_SPLIT_TRAIN,
+                l->read.epoch, first);
   if (l->order.n) {
     ts_order_samples(&l->order, l->samples, l->read.epoch, first, (int32_t)n);
     return weigh(l, slot,
@@ -110,6 +114,7 @@ static ts_err read_next(ts_loader *l, int slot) {
   b->step = at->step;
   b->epoch = at->epoch;
   b->first = first;
+  b->training = l->source->split == TS_SPLIT_TRAIN;
   b->n_global = size;
   at->next_sample += size;
   at->step++;

@@ -125,6 +125,8 @@ tessera_sources += \
   io/subset.h \
   io/synthetic.c \
   io/synthetic_draw.c io/synthetic_impl.h \
+  io/targets.c \
+  io/targets.h \
   io/tensors.c \
   io/tensors.h \
   io/text.c \

@@ -2,6 +2,7 @@
  * for, and keys elsewhere that go by the first one or by a metric. */
 #include <string.h>
 
+#include "base/features.h"
 #include "base/tasks.h"
 #include "io/deck_impl.h"
 
@@ -36,6 +37,10 @@ static void check_first(ts_deck *d, const config_setting_t *root) {
 
 /* Evaluations of X, whose loss is not bce, have METRIC. */
 static bool has_metric(const ts_task_config *x, const char *metric) {
+  if (ts_task_is_of_items(x))
+    return !strcmp(metric, "logloss") || !strcmp(metric, "hit_rate") ||
+           !strcmp(metric, "ndcg") || !strcmp(metric, "mrr") ||
+           !strcmp(metric, "recall_at_k");
   if (ts_task_is_of_classes(x))
     return !strcmp(metric, "logloss") || !strcmp(metric, "accuracy");
   return !strcmp(metric, "mse") || !strcmp(metric, "mae") ||
@@ -56,8 +61,102 @@ static void check_metric(ts_deck *d, const config_setting_t *root) {
                   "run.stop.metric = \"%s\" is of probabilities: task "
                   "\"%.80s\" of loss %s has %s",
                   c->run.stop.metric, x->name, x->loss,
-                  ts_task_is_of_classes(x) ? "logloss and accuracy"
-                                           : "mse, mae and r2");
+                  ts_task_is_of_items(x)
+                      ? "logloss, hit_rate, ndcg, mrr and recall_at_k"
+                  : ts_task_is_of_classes(x) ? "logloss and accuracy"
+                                             : "mse, mae and r2");
+}
+
+/* ---- outputs over items -------------------------------------------------- */
+
+/* Their own keys, of another loss. */
+static void check_not_items(ts_deck *d, const config_setting_t *s,
+                            const ts_task_config *x) {
+  const char *key = *x->items       ? "items"
+                    : *x->target    ? "target"
+                    : x->exclude.n  ? "exclude"
+                    : x->given      ? "given"
+                    : x->first_item ? "first_item"
+                    : x->normalise  ? "normalise"
+                                    : NULL;
+  if (key)
+    ts_deck_error(d, s,
+                  "model.outputs: %s of \"%.80s\" is for losses over items: "
+                  "sampled_bce, sampled_softmax, bpr, cosine_contrastive",
+                  key, x->name);
+}
+
+/* The target's feature and its table. */
+static void check_target(ts_deck *d, const config_setting_t *s,
+                         const ts_task_config *x) {
+  const ts_config *c = d->config;
+  const int32_t f = *x->target ? ts_task_candidates(c, x) : -1;
+  int32_t n = 0;
+  if (f < 0) {
+    ts_deck_error(d, s,
+                  "model.outputs: target of \"%.80s\" is \"%.80s\": a loss "
+                  "over items takes a feature of %s%.80s",
+                  x->name, x->target, *x->items ? "table " : "a table",
+                  x->items);
+    return;
+  }
+  const ts_table_config *t = ts_feature_table(c, f, NULL);
+  for (int32_t i = 0; i < ts_feature_count(c); i++) {
+    const char *name;
+    (void)ts_feature_table(c, i, &name);
+    n += !strcmp(name, x->target);
+  }
+  if (n > 1)
+    ts_deck_error(d, s,
+                  "model.outputs: \"%.80s\", the target of \"%.80s\", is in "
+                  "%d tables: it can be in one",
+                  x->target, x->name, n);
+  if (t->pooling != TS_POOL_NONE || t->weighted)
+    ts_deck_error(d, s,
+                  "model.outputs: table %.80s of \"%.80s\", the target of "
+                  "\"%.80s\", has %s: a loss over items takes rows as they are "
+                  "(pooling = \"none\"; weighted = false)",
+                  t->name, x->target, x->name,
+                  t->weighted ? "weighted = true" : "another pooling");
+  if (t->rows > 0 && x->first_item >= t->rows - 1)
+    ts_deck_error(d, s,
+                  "model.outputs: first_item = %lld of \"%.80s\": table %.80s "
+                  "has %lld rows, of which two at least are to be items",
+                  (long long)x->first_item, x->name, t->name,
+                  (long long)t->rows);
+}
+
+static void check_items(ts_deck *d, const config_setting_t *s,
+                        const ts_task_config *x) {
+  const ts_config *c = d->config;
+  check_target(d, s, x);
+  for (int32_t i = 0; i < x->exclude.n; i++)
+    if (ts_feature_find(c, x->exclude.item[i]) < 0)
+      ts_deck_error(d, s,
+                    "model.outputs: exclude of \"%.80s\": no table has a "
+                    "feature \"%.80s\"",
+                    x->name, x->exclude.item[i]);
+  if (c->model.n_tasks > 1)
+    ts_deck_error(d, s,
+                  "model.outputs: \"%.80s\" is over items: samples count by "
+                  "their targets then, so it is the only output",
+                  x->name);
+  if (!c->model.n_layers)
+    ts_deck_error(d, s,
+                  "model.outputs: loss \"%s\" of \"%.80s\" reads a layer or an "
+                  "embedding: model.layers, not model.kind = \"%s\"",
+                  x->loss, x->name, c->model.kind);
+  if (c->data.negatives < 1 || c->data.positive_weight != 1)
+    ts_deck_error(d, s,
+                  "data.negatives and data.positive_weight go by labels, which "
+                  "\"%.80s\", an output over items, has none of",
+                  x->name);
+  if (ts_task_has_where(x) || x->uncertainty)
+    ts_deck_error(d, s,
+                  "model.outputs: %s is not for \"%.80s\", which is over "
+                  "items",
+                  x->uncertainty ? "weight = \"uncertainty\"" : "where",
+                  x->name);
 }
 
 void ts_outputs_check(ts_deck *d, const config_setting_t *root) {
@@ -73,6 +172,10 @@ void ts_outputs_check(ts_deck *d, const config_setting_t *root) {
               "bce");
     check_key(d, list, x, "delta", strcmp(x->loss, "huber") && x->delta != 1,
               "huber");
+    if (ts_task_is_of_items(x))
+      check_items(d, list, x);
+    else
+      check_not_items(d, list, x);
     if (classes && !c->model.n_layers)
       ts_deck_error(
           d, list,
@@ -85,6 +188,6 @@ void ts_outputs_check(ts_deck *d, const config_setting_t *root) {
     ts_deck_error(d, at(root, "data.csv.labels"),
                   "data.csv.labels is for model.tasks: each of model.outputs "
                   "names its label itself");
-  check_first(d, root);
+  if (!ts_task_is_of_items(&c->model.tasks[0])) check_first(d, root);
   check_metric(d, root);
 }

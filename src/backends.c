@@ -29,6 +29,7 @@ static ts_err host_kernels(ts_kernels *k, const char *isa) {
   ts_flat_kernels_host(k);
   ts_join_kernels_host(k);
   ts_token_kernels_host(k);
+  ts_candidate_kernels_host(k);
   ts_dense_kernels_ref(k);
   ts_model_kernels_ref(k);
   ts_attention_kernels_ref(k);

@@ -1,20 +1,9 @@
 /* norm.cu - norms of rows: a warp has a row; sums of a row are those of its
  * lanes, then a tree's. */
 #include "cuda/model/columns.cuh"
+#include "cuda/model/lanes.cuh"
 
 enum { TS_NORM_THREADS = 256, TS_NORM_WARPS = TS_NORM_THREADS / 32 };
-
-static __device__ __forceinline__ float ts_warp_sum(float x) {
-  for (int by = 16; by > 0; by /= 2) x += __shfl_xor_sync(0xffffffff, x, by);
-  return x;
-}
-
-/* body(c) for this lane's columns. */
-template <class Body>
-static __device__ __forceinline__ void ts_lanes_each(int32_t n, Body body) {
-#pragma unroll 4
-  for (int32_t c = (int32_t)threadIdx.x % 32; c < n; c += 32) body(c);
-}
 
 /* Two numbers of a row give all its elements: y = f (x - shift); of softmax
  * y = f exp(scale x - shift). */

@@ -54,7 +54,14 @@
   X(finalmlp)                                                                  \
   X(mmoe)                                                                      \
   X(ple)                                                                       \
-  X(esmm)
+  X(esmm)                                                                      \
+  X(sasrec)                                                                    \
+  X(hstu)                                                                      \
+  X(din)                                                                       \
+  X(bst)                                                                       \
+  X(two_tower)                                                                 \
+  X(mf_ccl)                                                                    \
+  X(simplex)
 
 #define TS_MODEL_KINDS(X) TS_MODELS(X) TS_ZOO(X)
 

@@ -35,6 +35,10 @@ static inline bool ts_task_is_of_items(const ts_task_config *x) {
 
 /* The number of its candidates' feature: of target, in the table `items`. */
 int32_t ts_task_candidates(const ts_config *, const ts_task_config *);
+/* Candidates of each of its targets, the wanted one first. */
+static inline int32_t ts_task_each(const ts_task_config *x, bool training) {
+  return 1 + (!training && x->given ? x->given : x->negatives);
+}
 
 /* Columns of the logits, and of predictions, that the first N tasks have: where
  * the next one's begin.  Once the graph is made. */

@@ -9,6 +9,8 @@
 #include "base/rng.h"
 #include "base/str.h"
 #include "commands/bench_table.h"
+#include "io/batch_store.h"
+#include "io/targets.h"
 #include "sparse/row_optim.h"
 
 static ts_err set_choice(const ts_bench_key *k, const char *value) {
@@ -119,9 +121,11 @@ ts_err ts_bench_batches(ts_batch_store **stores, int n_stores,
   for (int i = 0; i < n_stores; i++) {
     const int64_t at = (i * g) % (n - g + 1);
     TS_DO(ts_batch_store_create(&stores[i], t->config, device));
-    TS_DO(s->ops->read(s, stores[i], at + r * each + (r < more ? r : more),
-                       (int32_t)(each + (r < more))));
+    const int64_t first = at + r * each + (r < more ? r : more);
+    ts_targets_at(stores[i]->targets, true, 0, first);
+    TS_DO(s->ops->read(s, stores[i], first, (int32_t)(each + (r < more))));
     ts_batch_store_batch(stores[i])->n_global = g;
+    ts_batch_store_batch(stores[i])->training = true;
   }
   return TS_OK;
 }

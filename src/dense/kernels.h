@@ -96,6 +96,7 @@ typedef struct ts_half_args {
  *   mae          |z - y|, derivative 0 at 0                             [z]
  *   huber        d = |z - y|: d <= delta ? d^2 / 2 : delta (d - delta / 2) [z]
  *   poisson      exp(z) - y z                                      [exp(z)]
+ *   given        z, a loss that the model has worked out                [z]
  * With smoothing, bce and probability take y (1 - smoothing) + smoothing / 2
  * in place of y.
  *   classes      -sum_c t_c log p_c, p = softmax(z), y the number of a class:
@@ -109,7 +110,8 @@ typedef enum {
   TS_LOSS_MAE,
   TS_LOSS_HUBER,
   TS_LOSS_POISSON,
-  TS_LOSS_CLASSES
+  TS_LOSS_CLASSES,
+  TS_LOSS_GIVEN
 } ts_loss_kind;
 typedef struct ts_task_loss {
   ts_loss_kind kind;

@@ -60,6 +60,10 @@ TS_LOSS_INLINE ts_loss_pair ts_loss_of_number(const ts_task_loss *task,
     x.slope = x.prediction - y;
     x.loss = x.prediction - y * z;
     break;
+  case TS_LOSS_GIVEN:
+    x.slope = 1;
+    x.loss = z;
+    break;
   default: /* mse */
     x.slope = 2 * off;
     x.loss = off * off;

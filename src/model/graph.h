@@ -3,6 +3,7 @@
  *   graph_names.c   what `in` and the outputs stand for
  *   graph_tokens.c  which values have a row for each token, and of what
  *   graph_plan.c    layers in running order, shapes, checks; creates nothing
+ *   graph_items.c   outputs over items: candidates and their loss
  *   graph_outputs.c the logits, what nobody reads, the order
  *   graph_half.c    which values are bf16
  *   graph_rows.c    which lie in the row that joins them
@@ -93,6 +94,25 @@ ts_err ts_graph_add(ts_graph *, const ts_layer_config *);
 ts_err ts_graph_join(ts_graph *, const ts_layer *reader,
                      ts_value *const *values, int32_t n, bool fields,
                      ts_value **);
+
+/* A layer of the graph's own, called NAME, of OPTIONS, which reads two values:
+ * vectors or tokens, and embeddings as they come; *OUT, which may be where
+ * they are, is its first output. */
+ts_err ts_graph_add_own(ts_graph *, const ts_layer_ops *, const char *name,
+                        const void *options, ts_value *const pair[2],
+                        ts_value **out);
+/* *V becomes the loss of output K over items, which reads it: (B, 1). */
+ts_err ts_graph_add_items(ts_graph *, int32_t k, ts_value **v);
+/* Samples have no more targets than rows.  DATA errors. */
+ts_err ts_graph_check_targets(const ts_graph *, const ts_kjt *, bool training);
+
+/* What the layer of an output over items gives, device memory (batch_max,
+ * stride), valid behind a forward pass until the next one: the mean loss of a
+ * sample's targets; the figures of kernel target_figures (5); without
+ * training the last of its rows, as it is scored (dim).  NULL: TASK is not over
+ * items. */
+enum { TS_TASK_LOSS, TS_TASK_FIGURES, TS_TASK_QUERY };
+const ts_value *ts_graph_task_value(const ts_model *, int32_t task, int which);
 
 /* The value called NAME of a graph, NULL where there is none. */
 const ts_value *ts_graph_value(const ts_model *, const char *name);

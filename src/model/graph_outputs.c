@@ -20,6 +20,7 @@ static ts_err check_width(const ts_graph *g, int32_t k, const ts_value *v) {
   const int64_t width = ts_shape_width(v->shape);
   const bool classes = ts_task_is_of_classes(x);
   char text[TS_SHAPE_BYTES];
+  if (ts_task_is_of_items(x)) return TS_OK;
   if (v->tokens)
     return ts_fail(TS_ERR_DECK,
                    "%s: output %s reads \"%s\", which is %s: a loss takes one "
@@ -79,8 +80,11 @@ static ts_err find_logits(ts_graph *g) {
     g->logits = v[0];
     goto done;
   }
-  for (int32_t k = 0; k < c->model.n_tasks; k++)
+  for (int32_t k = 0; k < c->model.n_tasks; k++) {
     TS_TRY(check_width(g, k, v[k]));
+    if (ts_task_is_of_items(&c->model.tasks[k]))
+      TS_TRY(ts_graph_add_items(g, k, &v[k]));
+  }
   if (c->model.n_tasks == 1 && !v[0]->is_input && !v[0]->emb)
     g->logits = v[0];
   else
@@ -107,11 +111,19 @@ static ts_err part_logits(ts_graph *g) {
   return join_logits(g, &v, 1);
 }
 
+/* Evaluations read it. */
+static bool is_of_task(const ts_graph *g, const ts_value *v) {
+  for (int32_t k = 0; k < g->spec.config->model.n_tasks; k++)
+    for (int which = TS_TASK_LOSS; which <= TS_TASK_QUERY; which++)
+      if (ts_graph_task_value(&g->base, k, which) == v) return true;
+  return false;
+}
+
 static ts_err check_read(const ts_graph *g) {
   for (int32_t i = 0; i < g->n; i++)
     for (int32_t k = 0; k < g->layers[i]->n_out; k++) {
       const ts_value *v = &g->layers[i]->out[k];
-      if (v == g->logits || n_readers(g, v)) continue;
+      if (v == g->logits || n_readers(g, v) || is_of_task(g, v)) continue;
       return ts_layer_fail(g->layers[i],
                            "nothing reads \"%s\": name it in the "
                            "`in` of a layer below it or of an "

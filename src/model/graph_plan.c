@@ -88,8 +88,9 @@ static ts_value *find_join(const ts_graph *g, ts_value *const *v, int32_t n,
   return NULL;
 }
 
-static ts_err added_config(ts_graph *g, const ts_layer *reader,
-                           ts_layer_config **out) {
+/* NAME:TAIL, which no deck can say. */
+static ts_err added_config(ts_graph *g, const char *kind, const char *owner,
+                           const char *tail, ts_layer_config **out) {
   ts_err err = TS_OK;
   ts_str name = {0};
   ts_layer_config *c = NULL;
@@ -97,10 +98,8 @@ static ts_err added_config(ts_graph *g, const ts_layer *reader,
                        TS_TAG_DENSE));
   TS_TRY(ts_mem_alloc(&c, sizeof *c, TS_TAG_DENSE));
   g->added[g->n_added++] = c;
-  c->kind = (char *)ts_layer_concat.kind;
-  c->line = reader ? reader->config->line : 0;
-  TS_TRY(
-      ts_str_append(&name, "%s:in", reader ? reader->config->name : "model"));
+  c->kind = (char *)kind;
+  TS_TRY(ts_str_append(&name, "%s:%s", owner, tail));
   TS_TRY(ts_mem_strdup(&c->name, name.text));
   *out = c;
 done:
@@ -136,7 +135,9 @@ ts_err ts_graph_join(ts_graph *g, const ts_layer *reader,
     *out = there; /* OUT may be VALUES itself */
     return TS_OK;
   }
-  TS_TRY(added_config(g, reader, &c));
+  TS_TRY(added_config(g, ts_layer_concat.kind,
+                      reader ? reader->config->name : "model", "in", &c));
+  c->line = reader ? reader->config->line : 0;
   TS_TRY(layer_new(&l, g, &ts_layer_concat, c));
   TS_TRY(ts_graph_take_tokens(l, TS_ROLE_IN, values, n));
   for (int32_t k = 0; k < n; k++) TS_TRY(take_input(l, TS_ROLE_IN, values[k]));
@@ -264,6 +265,29 @@ ts_err ts_graph_add(ts_graph *g, const ts_layer_config *c) {
   }
   TS_TRY(ops->shape(l));
   TS_TRY(append(g, l));
+  l = NULL;
+done:
+  layer_free(l);
+  return err;
+}
+
+ts_err ts_graph_add_own(ts_graph *g, const ts_layer_ops *ops, const char *name,
+                        const void *options, ts_value *const pair[2],
+                        ts_value **out) {
+  ts_err err = TS_OK;
+  ts_layer_config *c;
+  ts_layer *l = NULL;
+  ts_value *in = pair[0];
+  if (in->emb)
+    TS_TRY(ts_graph_join(g, g->layers[g->n - 1], &pair[0], 1, false, &in));
+  TS_TRY(added_config(g, ops->kind, name, "loss", &c));
+  c->options = (void *)options;
+  TS_TRY(layer_new(&l, g, ops, c));
+  TS_TRY(take_input(l, TS_ROLE_IN, in));
+  TS_TRY(take_input(l, TS_ROLE_IN, pair[1]));
+  TS_TRY(ops->shape(l));
+  TS_TRY(append(g, l));
+  *out = &l->out[0];
   l = NULL;
 done:
   layer_free(l);

@@ -31,6 +31,16 @@ ts_err ts_run_attention(const ts_layer *, const ts_layer_run *,
                         const ts_attention_args *);
 ts_err ts_run_attention_grad(const ts_layer *, const ts_layer_run *,
                              const ts_attention_args *);
+ts_err ts_run_targets(const ts_layer *, const ts_layer_run *,
+                      const ts_targets_args *);
+ts_err ts_run_candidates_forward(const ts_layer *, const ts_layer_run *,
+                                 const ts_candidates_args *);
+ts_err ts_run_candidates_rows(const ts_layer *, const ts_layer_run *,
+                              const ts_candidates_args *);
+ts_err ts_run_candidates_items(const ts_layer *, const ts_layer_run *,
+                               const ts_candidates_args *);
+ts_err ts_run_target_figures(const ts_layer *, const ts_layer_run *,
+                             const ts_target_figures_args *);
 ts_err ts_run_places(const ts_layer *, const ts_layer_run *,
                      const ts_places_args *, ts_pass);
 ts_err ts_run_fm(const ts_layer *, const ts_layer_run *, const ts_fm_args *,

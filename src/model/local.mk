@@ -9,11 +9,13 @@ tessera_sources += \
   src/model/attention_ref.c \
   src/model/batch_norm.c \
   src/model/batch_norm.h \
+  src/model/candidates.h \
   src/model/contract_body.h \
   src/model/elements_body.h \
   src/model/graph.c \
   src/model/graph.h \
   src/model/graph_half.c \
+  src/model/graph_items.c \
   src/model/graph_memory.c \
   src/model/graph_names.c \
   src/model/graph_outputs.c \
@@ -25,6 +27,7 @@ tessera_sources += \
   src/model/kernels_avx2.c \
   src/model/kernels_avx512.c \
   src/model/kernels_ref.c \
+  src/model/kernels_candidates.c \
   src/model/kernels_tokens.c \
   src/model/kernels_version.h \
   src/model/layer.c \
@@ -51,6 +54,7 @@ tessera_sources += \
   src/model/layers/gate.h \
   src/model/layers/gate_mask.c \
   src/model/layers/hstu.c \
+  src/model/layers/items.c \
   src/model/layers/linear.c \
   src/model/layers/mlp.c \
   src/model/layers/multiply.c \
@@ -83,19 +87,26 @@ tessera_sources += \
 # The graphs that come with the program, as texts.
 zoo_decks = \
   input/models/autoint.deck \
+  input/models/bst.deck \
   input/models/dcnv2_moe.deck \
   input/models/deepfm_wide.deck \
+  input/models/din.deck \
   input/models/esmm.deck \
   input/models/fibinet.deck \
   input/models/finalmlp.deck \
   input/models/fm.deck \
   input/models/gdcn.deck \
+  input/models/hstu.deck \
   input/models/lr.deck \
   input/models/masknet.deck \
+  input/models/mf_ccl.deck \
   input/models/mmoe.deck \
   input/models/nfm.deck \
   input/models/ple.deck \
   input/models/pnn.deck \
+  input/models/sasrec.deck \
+  input/models/simplex.deck \
+  input/models/two_tower.deck \
   input/models/wide_deep.deck \
   input/models/xdeepfm.deck
 EXTRA_DIST += $(zoo_decks) src/model/zoo_decks.sh

@@ -27,6 +27,9 @@ typedef struct ts_emb_views {
    * row b is id b, and arrays lie where kernels see them; NULL: there is no
    * such table. */
   const ts_jagged *tokens;
+  /* (n_features) Of candidates (shard/ebc.h), whose rows are there once each;
+   * n_rows 0 of other features; NULL: there are none. */
+  const ts_spread *spread;
 } ts_emb_views;
 
 typedef struct ts_model_spec {
@@ -64,8 +67,9 @@ ts_err ts_model_create(ts_model **, const ts_model_spec *, ts_device *,
                        ts_lane *);
 void ts_model_destroy(ts_model *); /* Collective likewise; NULL: nothing */
 /* Whether a batch that was read has no more tokens than there is room for, and
- * equally many where layers join them.  DATA errors. */
-ts_err ts_model_check_tokens(const ts_model *, const ts_kjt *);
+ * equally many where layers join them, and no more targets of outputs over
+ * items.  TRAINING: negatives are those of training.  DATA errors. */
+ts_err ts_model_check_tokens(const ts_model *, const ts_kjt *, bool training);
 /* dense (batch, width: base/dense_columns.h), device memory, or NULL where
  * there are none.  Enqueues. */
 ts_err ts_model_dense_forward(ts_model *, const float *dense, int32_t batch,

@@ -36,6 +36,14 @@ static ts_row_piece row_piece(const ts_sharding_batch *lf, int32_t i,
   return row;
 }
 
+/* The same way back of a piece whose rows are seen once each: a copy, too. */
+static ts_row_piece own_piece(ts_row_piece row) {
+  row.from += (int64_t)row.first * row.from_step;
+  row.n = row.count;
+  row.first = 0;
+  return row;
+}
+
 /* Pieces for one kernel, which runs as soon as there are as many as it takes,
  * and at the end.  Zeroed first, as a GPU's launch takes all of it along and a
  * graph that is replayed compares what launches have. */
@@ -63,8 +71,11 @@ static ts_err move_pieces(const ts_sharding_batch *lf, bool back) {
   for (int32_t i = 0; i < sharding->n_pieces; i++) {
     const ts_piece *p = &sharding->pieces[i];
     if (!sharding->views[p->view].assembled) continue;
-    const ts_row_piece row = row_piece(lf, i, back);
-    TS_DO(add(back && p->col < 0 ? &sums : &copies, &row));
+    ts_row_piece row = row_piece(lf, i, back);
+    const bool whole = back && p->col < 0;
+    const bool once = whole && sharding->ebc->once[p->feature];
+    if (once) row = own_piece(row);
+    TS_DO(add(whole && !once ? &sums : &copies, &row));
   }
   TS_DO(flush(&copies));
   return flush(&sums);

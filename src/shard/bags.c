@@ -88,20 +88,35 @@ const int64_t *ts_bags_parts(const ts_ebc_batch *fl, int32_t f, int32_t *n) {
   return s ? s->row0 : NULL;
 }
 
-/* Room for N_BAGS bags of N_IDS ids in all; returns the mask of the hash
- * table. */
-static ts_err reserve(ts_bag_store *s, int64_t n_bags, int64_t n_ids,
-                      bool weighted, uint64_t *mask) {
+/* Slots of a hash table of N_BAGS bags.  Ids without weights are rows, so no
+ * more of them differ than the table has (GPUs go by the bags). */
+static uint64_t slots_of(const ts_ebc *ebc, int32_t f, int64_t n_bags,
+                         bool weighted) {
+  const int64_t rows = ebc->config->tables[ebc->feature_table[f]].rows;
+  const bool plain = is_sequence(ebc, f) && !weighted;
+  const int64_t most =
+      plain && !ts_device_is_discrete(ebc->device) && rows < n_bags ? rows
+                                                                    : n_bags;
+  uint64_t n = 16;
+  while (n < 2 * (uint64_t)most) n *= 2;
+  return n;
+}
+
+/* Room for N_BAGS bags of feature F, of N_IDS ids in all; returns the mask of
+ * the hash table. */
+static ts_err reserve(ts_ebc_batch *fl, int32_t f, int64_t n_bags,
+                      int64_t n_ids, bool weighted, uint64_t *mask) {
+  const ts_ebc *ebc = fl->ebc;
+  ts_bag_store *s = fl->bags[f].store;
   const size_t words = (size_t)(n_bags + 1) * 4;
-  uint64_t n_slots = 16;
-  while (n_slots < 2 * (uint64_t)n_bags) n_slots *= 2;
+  const uint64_t n_slots = slots_of(ebc, f, n_bags, weighted);
   TS_DO(ts_buffer_reserve(&s->ids, (size_t)(n_ids + 1) * 8));
   TS_DO(ts_buffer_reserve(&s->start, 2 * words));
   TS_DO(ts_buffer_reserve(&s->lengths, words));
   TS_DO(ts_buffer_reserve(&s->inverse, words));
   TS_DO(ts_buffer_reserve(&s->slot, n_slots * 4));
   if (weighted) TS_DO(ts_buffer_reserve(&s->weights, (size_t)(n_ids + 1) * 4));
-  if (ts_device_is_discrete(s->ids.device)) {
+  if (ebc->once[f] || ts_device_is_discrete(ebc->device)) {
     TS_DO(ts_buffer_reserve(&s->member_start, words));
     TS_DO(ts_buffer_reserve(&s->member, words));
   }
@@ -120,7 +135,8 @@ static ts_err describe(ts_ebc_batch *fl, int32_t f, int64_t *found) {
   if (n_out > INT32_MAX / 2)
     return ts_fail(TS_ERR_DATA, "a batch has %lld ids of one feature",
                    (long long)n_out);
-  TS_DO(reserve(s, n_out, raw->bags.n_ids, raw->bags.weights != NULL, &mask));
+  TS_DO(
+      reserve(fl, f, n_out, raw->bags.n_ids, raw->bags.weights != NULL, &mask));
   *d = (ts_distinct){.from = raw->bags,
                      .from_offsets = sequence ? NULL : raw->offsets,
                      .n_out = (int32_t)n_out,
@@ -138,6 +154,17 @@ static ts_err describe(ts_ebc_batch *fl, int32_t f, int64_t *found) {
                      .n_parts = s->n_parts,
                      .found = found};
   return TS_OK;
+}
+
+/* Rows are seen as they arrive, each once. */
+static void give_once(ts_bags *b, const ts_distinct *d) {
+  b->spread = (ts_spread){.index = d->inverse,
+                          .member_start = d->member_start,
+                          .member = d->member,
+                          .n_ids = d->n_out,
+                          .n_rows = b->n};
+  b->n_out = b->n;
+  b->inverse = b->member_start = b->member = NULL;
 }
 
 /* The bags of variable feature F as they were found: N, ids, parts. */
@@ -163,6 +190,7 @@ static void set_distinct(ts_ebc_batch *fl, int32_t f, const int64_t *known) {
                 .member = d->member,
                 .part = s->part,
                 .store = s};
+  if (fl->ebc->once[f]) give_once(&fl->bags[f], d);
   stat->n_bags_in += d->n_out;
   stat->n_bags_sent += fl->bags[f].n;
   stat->n_ids_in += d->from.n_ids;
@@ -217,13 +245,15 @@ ts_err ts_bags_expect(ts_ebc_batch *fl) {
     ts_bags *b = &fl->bags[f];
     ts_bag_store *s = b->store;
     const int64_t n_ids = ts_expect_ids(ebc, f);
-    const int64_t n = is_sequence(ebc, f) ? n_ids : fl->batch_max;
+    const int64_t rows = ebc->config->tables[ebc->feature_table[f]].rows;
+    int64_t n = is_sequence(ebc, f) ? n_ids : fl->batch_max;
     uint64_t mask;
     b->ids.n_ids = n_ids;
     b->n = b->n_out = (int32_t)n;
     if (!s) continue;
-    TS_DO(reserve(s, n, n_ids,
+    TS_DO(reserve(fl, f, n, n_ids,
                   ebc->config->tables[ebc->feature_table[f]].weighted, &mask));
+    if (ebc->once[f] && n > rows) b->n = b->n_out = (int32_t)(n = rows);
     for (int r = 0; r < ebc->n_ranks; r++)
       fl->variable[(int64_t)r * ebc->n_variable + ebc->variable[f]] = b->n;
     b->part = s->part;

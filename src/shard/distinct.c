@@ -66,6 +66,27 @@ static int32_t number_all(const ts_distinct *d) {
   return (int32_t)n;
 }
 
+/* The same of ids without weights. */
+static int32_t number_ids(const ts_distinct *d) {
+  const int64_t *from = d->from.ids;
+  uint32_t n = 0;
+  memset(d->slot, 0, (size_t)(d->mask + 1) * 4);
+  d->start[0] = 0;
+  for (int32_t i = 0; i < d->n_out; i++) {
+    uint64_t at = mix(1, (uint64_t)from[i]) & d->mask;
+    while (d->slot[at] && d->ids[d->slot[at] - 1] != from[i])
+      at = (at + 1) & d->mask;
+    if (!d->slot[at]) {
+      d->ids[n] = from[i];
+      d->lengths[n] = 1;
+      d->slot[at] = ++n;
+      d->start[n] = n;
+    }
+    d->inverse[i] = (int32_t)d->slot[at] - 1;
+  }
+  return (int32_t)n;
+}
+
 static int32_t part_of(const ts_distinct *d, int64_t id) {
   int32_t low = 0, high = d->n_parts - 1;
   while (low < high) {
@@ -112,7 +133,8 @@ static void list_members(const ts_distinct *d, int32_t n) {
 ts_err ts_bags_distinct(const ts_distinct_args *a) {
   for (int32_t f = 0; f < a->n_features; f++) {
     const ts_distinct *d = &a->features[f];
-    const int32_t n = number_all(d);
+    const bool plain = d->sequence && !d->from.weights;
+    const int32_t n = plain ? number_ids(d) : number_all(d);
     d->found[0] = n;
     d->found[1] = d->start[n];
     if (d->n_parts) order_by_part(d, n);

@@ -6,6 +6,7 @@
 
 #include "base/features.h"
 #include "base/mem.h"
+#include "base/tasks.h"
 #include "shard/message.h"
 
 static ts_err count_features(ts_ebc *ebc) {
@@ -23,6 +24,10 @@ static ts_err count_features(ts_ebc *ebc) {
 /* Features with bags of their own number: data.dedup's, and sequences. */
 static ts_err find_variable(ts_ebc *ebc) {
   const ts_config *c = ebc->config;
+  TS_DO(ts_mem_many(ebc->once, ebc->n_features, MISC));
+  for (int32_t k = 0; k < c->model.n_tasks; k++)
+    if (ts_task_is_of_items(&c->model.tasks[k]))
+      ebc->once[ts_task_candidates(c, &c->model.tasks[k])] = true;
   const ts_strings *dedup = &c->data.dedup;
   int32_t f = 0, found = 0;
   TS_DO(ts_mem_many(ebc->variable, ebc->n_features, MISC));
@@ -234,6 +239,7 @@ void ts_ebc_destroy(ts_ebc *ebc) {
   ts_mem_free(ebc->seen);
   ts_mem_free(ebc->feature_table);
   ts_mem_free(ebc->variable);
+  ts_mem_free(ebc->once);
   ts_comm_destroy(ebc->input_comm);
   ts_comm_destroy(ebc->section_comm);
   ts_rooms_reset(&ebc->input_rooms);

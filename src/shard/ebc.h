@@ -106,6 +106,10 @@ ts_err ts_ebc_output_end(ts_ebc_batch *, ts_lane *compute);
  * feature f is at emb[f] + b * stride[f]: b is the sample, or with pooling
  * "none" the id in the order of the batch. */
 const float *const *ts_ebc_batch_emb(ts_ebc_batch *);
+/* Features that an output over items has for its candidates (base/tasks.h) give
+ * each row once, and so are their gradients: which ids it is of; NULL: another
+ * feature. */
+const ts_spread *ts_ebc_batch_spread(const ts_ebc_batch *, int32_t feature);
 /* Where the gradients go: over the embeddings. */
 float *const *ts_ebc_batch_grad(ts_ebc_batch *);
 const int64_t *ts_ebc_batch_stride(ts_ebc_batch *);

@@ -257,6 +257,10 @@ const float *const *ts_ebc_batch_emb(ts_ebc_batch *fl) {
 float *const *ts_ebc_batch_grad(ts_ebc_batch *fl) {
   return fl->grad;
 }
+const ts_spread *ts_ebc_batch_spread(const ts_ebc_batch *fl, int32_t f) {
+  return fl->ebc->once[f] ? &fl->bags[f].spread : NULL;
+}
+
 const int64_t *ts_ebc_batch_stride(ts_ebc_batch *fl) {
   return fl->stride;
 }

@@ -47,6 +47,7 @@ struct ts_ebc {
   int32_t *feature_table; /* (n_features) table_id */
   int32_t *variable;      /* (n_features) number, -1: bags are samples */
   int32_t n_variable;
+  bool *once;      /* (n_features) of sequences: rows are given once each */
   int32_t *ids_of; /* (n_features) whose ids travel for it: its own, or those of
                       an earlier feature, which are the same and go to the same
                       shards of rows */
@@ -120,7 +121,8 @@ typedef struct ts_bags {
                                   NULL without inverse */
   const int32_t *part;         /* (parts + 1) split sequences: bags of each row
                                   shard; NULL: not split */
-  struct ts_bag_store *store;  /* of variable features */
+  ts_spread spread; /* where ebc->once: inverse and members are there alone */
+  struct ts_bag_store *store; /* of variable features */
 } ts_bags;
 
 struct ts_ebc_batch {

@@ -77,7 +77,7 @@ static ts_err pack_headers(ts_ebc_batch *fl) {
     fl->section_send[r] = 0;
   }
   for (int32_t f = 0; f < fl->ebc->n_features; f++)
-    fl->bags[f].n = fl->bags[f].n_out = 0;
+    fl->bags[f].n = fl->bags[f].n_out = 0, fl->bags[f].spread = (ts_spread){0};
   fl->exchange.send = fl->send.ptr;
   return TS_OK;
 }

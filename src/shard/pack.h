@@ -76,7 +76,8 @@ typedef struct ts_distinct {
   float *weights;       /* with FROM's */
   int32_t *lengths;     /* (n_out + 1) */
   int32_t *inverse;     /* (n_out) number of each of FROM's */
-  uint32_t *slot;       /* (mask + 1) scratch, at least 2 n_out, 2^k */
+  uint32_t *slot;       /* (mask + 1) scratch, 2^k, at least 2 n_out; on the
+                           host twice what can differ will do */
   uint64_t mask;
   int32_t *member_start, *member; /* see ts_bags; NULL: not asked for */
   const int64_t *row0;            /* (n_parts) of sequences cut by rows */

@@ -20,6 +20,17 @@ typedef struct ts_jagged {
   int64_t n_ids;
 } ts_jagged;
 
+/* Of a feature whose rows are given once each (shard/ebc.h): which of the
+ * N_ROWS rows each of a batch's N_IDS ids is, and those of each row: its places
+ * in index are member[k], member_start[u] <= k < member_start[u + 1],
+ * ascending.  Arrays are device memory. */
+typedef struct ts_spread {
+  const int32_t *index;        /* (n_ids) */
+  const int32_t *member_start; /* (n_rows + 1) */
+  const int32_t *member;       /* (n_ids) */
+  int64_t n_ids, n_rows;
+} ts_spread;
+
 static inline bool ts_jagged_is_one(const ts_jagged *j) {
   return !j->lengths && !j->offsets;
 }

@@ -7,6 +7,7 @@
 #include "io/batch_store.h"
 #include "runtime/trace.h"
 #include "train/metrics_groups.h"
+#include "train/ranking.h"
 #include "train/trainer.h"
 
 typedef struct ts_eval_pass {
@@ -15,6 +16,7 @@ typedef struct ts_eval_pass {
   ts_metrics **metrics; /* (n_tasks) */
   ts_groups **groups;   /* (n_tasks) where there are some, else NULL */
   int32_t group_feature;
+  ts_ranking *ranking; /* of items; NULL: none */
   const ts_eval_hooks *hooks;
   bool stopped;
   ts_err fn_err; /* FN's first: the pass goes on, since the others do */
@@ -49,6 +51,7 @@ static ts_err eval_batch(ts_eval_pass *p, ts_inflight *a, ts_inflight *b) {
   TS_DO(ts_stage_input_end(p->t, b));
   TS_DO(ts_stage_finish(p->t, a, loss, p->metrics, &result));
   TS_DO(add_groups(p, a->batch));
+  TS_DO(ts_ranking_add(p->ranking, a->batch));
   const ts_eval_hooks *h = p->hooks;
   if (h->fn && p->fn_err == TS_OK) {
     p->fn_err = h->fn(h->fn_arg, a->batch, ts_stage_predictions(p->t));
@@ -102,6 +105,7 @@ static ts_err pass_create(ts_eval_pass *p, ts_source *source) {
                                      .pooling = t->pooling,
                                      .n_threads = ts_trainer_readers(t),
                                      .serial = t->config->run.serial_lanes};
+  TS_DO(ts_ranking_create(&p->ranking, t));
   TS_DO(ts_loader_create(&p->loader, source, &options, NULL));
   for (int k = 0; k < 2; k++)
     TS_DO(ts_ebc_batch_create(&p->inflight[k].ebc_batch, t->ebc, t->batch_max,
@@ -119,10 +123,15 @@ static ts_err judge(ts_eval_pass *p, int32_t task, ts_metrics_result *r) {
   if (p->groups)
     TS_DO(ts_groups_compute(p->groups[task], t->config->metrics.k, r,
                             t->control));
+  TS_DO(ts_ranking_compute(p->ranking, r, t->control));
   if (p->hooks->all)
     TS_DO(p->hooks->all(p->hooks->all_arg, task, p->metrics[task]));
-  return ts_metrics_judge(p->metrics[task], r,
-                          ts_task_threshold(t->config, task), t->control);
+  TS_DO(ts_metrics_judge(p->metrics[task], r,
+                         ts_task_threshold(t->config, task), t->control));
+  /* Of outputs over items predictions are losses, over 0, and labels 0. */
+  if (ts_task_is_of_items(&t->config->model.tasks[task]))
+    r->value[ts_metric_find("logloss")] = r->value[ts_metric_find("mae")];
+  return TS_OK;
 }
 
 ts_err ts_evaluate(ts_trainer *t, ts_source *source, ts_metrics_result *result,
@@ -160,6 +169,7 @@ done:
     ts_groups_destroy(p.groups[k]);
   ts_mem_free_all(p.metrics, p.groups);
   for (int k = 0; k < 2; k++) ts_ebc_batch_destroy(p.inflight[k].ebc_batch);
+  ts_ranking_destroy(p.ranking);
   ts_loader_destroy(p.loader);
   ts_trace_evaluating(false);
   ts_timer_add("evaluation", ts_now() - t0);

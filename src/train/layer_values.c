@@ -5,23 +5,29 @@
 
 #include "base/mem.h"
 
-ts_err ts_layer_values_open(ts_layer_values *v, ts_trainer *t) {
+ts_err ts_layer_values_of(ts_layer_values *v, ts_trainer *t,
+                          const ts_value *value) {
+  const int64_t rows = t->batch_max;
   v->t = t;
-  v->value = ts_graph_value(t->model, t->keeps);
-  if (!v->value)
+  v->value = value;
+  v->n = ts_shape_width(value->shape);
+  TS_DO(ts_mem_many(v->wide, rows * value->stride, MISC));
+  return ts_mem_many(v->rows, rows * v->n, MISC);
+}
+
+ts_err ts_layer_values_open(ts_layer_values *v, ts_trainer *t) {
+  const ts_value *value = ts_graph_value(t->model, t->keeps);
+  if (!value)
     return ts_fail(TS_ERR_USAGE,
                    "--layer %s: the model has no such layer; train --check "
                    "prints them",
                    t->keeps);
-  if (v->value->tokens)
+  if (value->tokens)
     return ts_fail(TS_ERR_USAGE,
                    "--layer %s: it gives a row for each token; name a layer "
                    "that gives one a sample",
                    t->keeps);
-  v->n = ts_shape_width(v->value->shape);
-  const int64_t rows = t->batch_max;
-  TS_DO(ts_mem_many(v->wide, rows * v->value->stride, MISC));
-  return ts_mem_many(v->rows, rows * v->n, MISC);
+  return ts_layer_values_of(v, t, value);
 }
 
 void ts_layer_values_close(ts_layer_values *v) {

@@ -81,6 +81,13 @@ tessera_sources += \
   src/train/state_dense.c \
   src/train/state_means.c \
   src/train/state_dense.h \
+  src/train/ranking.c \
+  src/train/ranking.h \
+  src/train/topk.c \
+  src/train/topk.h \
+  src/train/topk_items.c \
+  src/train/topk_items.h \
+  src/train/topk_rank.c \
   src/train/trainer.c \
   src/train/trainer.h \
   src/train/upload.c \

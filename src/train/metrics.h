@@ -96,6 +96,9 @@ const char *ts_metric_text(int kind, int *digits);
 bool ts_metric_is_of_numbers(int kind);
 /* And of classes. */
 bool ts_metric_is_of_classes(int kind);
+/* It says where what was wanted stands among what was not: hit_rate, ndcg, mrr,
+ * recall_at_k. */
+bool ts_metric_is_of_ranks(int kind);
 /* Less of it is better. */
 bool ts_metric_is_cost(int kind);
 

@@ -209,6 +209,13 @@ bool ts_metric_is_of_classes(int kind) {
   return kinds[kind].add == add_right || kinds[kind].finish == finish_logloss;
 }
 
+bool ts_metric_is_of_ranks(int kind) {
+  return kinds[kind].finish == finish_ndcg ||
+         kinds[kind].finish == finish_hit_rate ||
+         kinds[kind].finish == finish_mrr ||
+         kinds[kind].finish == finish_recall_at_k;
+}
+
 bool ts_metric_is_cost(int kind) {
   return kinds[kind].is_cost;
 }

@@ -71,7 +71,9 @@ typedef struct ts_rehearsal {
   int64_t *stride;
   int32_t n_features, n;
   int64_t width;     /* of all embeddings of a sample */
-  ts_jagged *tokens; /* one of each feature and sample */
+  ts_jagged *tokens; /* one of each feature and sample; of candidates none */
+  ts_spread *spread; /* (n_features) of no candidates */
+  float *none;       /* (n) lengths of 0 */
 } ts_rehearsal;
 
 static void point(ts_rehearsal *r, const ts_config *c) {
@@ -83,6 +85,10 @@ static void point(ts_rehearsal *r, const ts_config *c) {
     r->tokens[f].n_ids = r->n;
     at += ts_feature_table(c, f, NULL)->dim;
   }
+  for (int32_t k = 0; k < c->model.n_tasks; k++)
+    if (ts_task_is_of_items(&c->model.tasks[k]))
+      r->tokens[ts_task_candidates(c, &c->model.tasks[k])] =
+          (ts_jagged){.lengths = (const int32_t *)r->none};
 }
 
 static ts_err take(ts_rehearsal *r, ts_trainer *t, float **p, int64_t n) {
@@ -102,6 +108,8 @@ static ts_err prepare(ts_rehearsal *r, ts_trainer *t) {
                      TS_TAG_MISC));
   TS_DO(ts_mem_array(&r->stride, r->n_features, 8, TS_TAG_MISC));
   TS_DO(ts_mem_many(r->tokens, r->n_features, MISC));
+  TS_DO(ts_mem_many(r->spread, r->n_features, MISC));
+  TS_DO(take(r, t, &r->none, n));
   point(r, t->config);
   at = r->grads;
   for (int32_t i = 0; i < r->model->params.n; i++) {
@@ -113,8 +121,8 @@ static ts_err prepare(ts_rehearsal *r, ts_trainer *t) {
 
 static ts_err step(ts_rehearsal *r, ts_trainer *t) {
   ts_model *m = r->model;
-  const ts_emb_views views = {r->view, r->grad_view, r->stride, r->n_features,
-                              r->tokens};
+  const ts_emb_views views = {r->view,       r->grad_view, r->stride,
+                              r->n_features, r->tokens,    r->spread};
   float *logits;
   TS_DO(ts_model_dense_forward(m, r->dense, r->n, NULL, t->compute));
   TS_DO(ts_model_over_forward(m, &logits, &views, r->n, NULL, t->compute));
@@ -138,7 +146,7 @@ done:
   for (int32_t i = 0; i < r->model->params.n; i++)
     r->model->params.item[i]->grad = NULL;
   ts_arrays_reset(&r->arrays);
-  ts_mem_free_all(r->view, r->grad_view, r->stride, r->tokens);
+  ts_mem_free_all(r->view, r->grad_view, r->stride, r->tokens, r->spread);
   return err;
 }
 

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "base/tasks.h"
 #include "io/batch_store.h"
 #include "train/planning.h"
 
@@ -93,6 +94,17 @@ static void by_deck(ts_plan_stats *stats, const ts_config *c) {
   }
 }
 
+/* Candidates are drawn for what the data want, most of them evenly. */
+static void add_negatives(ts_plan_stats *stats, const ts_config *c) {
+  for (int32_t k = 0; k < c->model.n_tasks; k++) {
+    const ts_task_config *x = &c->model.tasks[k];
+    if (!ts_task_is_of_items(x)) continue;
+    const int32_t f = ts_task_candidates(c, x);
+    stats[f] = ts_plan_stats_law(ts_feature_table(c, f, NULL)->rows, 0,
+                                 stats[f].pooling * ts_task_each(x, true));
+  }
+}
+
 ts_err ts_planning_stats(ts_plan_stats **out, ts_trainer *t) {
   ts_err err = TS_OK;
   ts_source *src = NULL;
@@ -108,6 +120,7 @@ ts_err ts_planning_stats(ts_plan_stats **out, ts_trainer *t) {
   err = t->rank == 0 ? count_features(stats, src) : TS_OK;
   TS_TRY(ts_settle(t, err));
 done:
+  if (err == TS_OK) add_negatives(stats, c);
   ts_source_close(src);
   return err;
 }

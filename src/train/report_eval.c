@@ -1,4 +1,6 @@
 /* report_eval.c - what an evaluation says: the figures of metrics.report. */
+#include <string.h>
+
 #include "base/log.h"
 #include "base/str.h"
 #include "base/tasks.h"
@@ -9,18 +11,27 @@ const ts_look ts_is_validation = {"validation", "valid"};
 
 enum { MOST_OF_OTHERS = 3 };
 
+/* Of outputs over items; others are asked for, as they take a search. */
+static bool is_of_items(int kind) {
+  const char *word = ts_metric_word(kind);
+  return !strcmp(word, "logloss");
+}
+
 /* What is told of task K, to KIND: what metrics.report lists; of a task of
  * numbers or classes those of them that it has, or all that it has. */
 static int told_of(const ts_trainer *t, int32_t k, int *kind) {
   const ts_strings *report = &t->config->metrics.report;
   const ts_task_config *task = &t->config->model.tasks[k];
-  bool (*suits)(int) = ts_task_is_of_classes(task) ? ts_metric_is_of_classes
-                                                   : ts_metric_is_of_numbers;
-  const bool binary = ts_task_is_binary(task);
+  const bool binary = ts_task_is_binary(task),
+             items = ts_task_is_of_items(task);
+  bool (*suits)(int) = items                         ? is_of_items
+                       : ts_task_is_of_classes(task) ? ts_metric_is_of_classes
+                                                     : ts_metric_is_of_numbers;
   int n = 0;
   for (int32_t i = 0; i < report->n; i++) {
     const int one = ts_metric_find(report->item[i]);
-    if (binary || suits(one)) kind[n++] = one;
+    if (binary || suits(one) || (items && ts_metric_is_of_ranks(one)))
+      kind[n++] = one;
   }
   if (binary || n) return n;
   for (int i = 0; i < TS_METRIC_KINDS; i++)

@@ -28,13 +28,18 @@ ts_err ts_stage_lookup(ts_trainer *t, ts_inflight *c, ts_lane *lane) {
 
 static ts_emb_views views_of(const ts_trainer *t, const ts_inflight *c) {
   ts_ebc_batch *fl = c->ebc_batch;
-  const ts_emb_views v = {ts_ebc_batch_emb(fl), ts_ebc_batch_grad(fl),
-                          ts_ebc_batch_stride(fl), ts_ebc_n_features(t->ebc),
-                          t->tokens};
+  const ts_emb_views v = {ts_ebc_batch_emb(fl),
+                          ts_ebc_batch_grad(fl),
+                          ts_ebc_batch_stride(fl),
+                          ts_ebc_n_features(t->ebc),
+                          t->tokens,
+                          t->spread};
   for (int32_t f = 0; t->tokens && f < v.n_features; f++) {
     t->tokens[f] = c->batch->kjt.features[f];
     t->tokens[f].lengths = ts_upload_address(c->upload, t->tokens[f].lengths);
     t->tokens[f].offsets = ts_upload_address(c->upload, t->tokens[f].offsets);
+    const ts_spread *once = ts_ebc_batch_spread(fl, f);
+    t->spread[f] = once ? *once : (ts_spread){0};
   }
   return v;
 }

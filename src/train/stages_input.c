@@ -37,7 +37,8 @@ static void bring(ts_trainer *t, ts_inflight *c) {
   const ts_batch *b = c->batch;
   if (!b || c->read != TS_OK) return;
   ts_inflight_trace(c, "input");
-  if (t->tokens) c->read = ts_model_check_tokens(t->model, &b->kjt);
+  if (t->tokens)
+    c->read = ts_model_check_tokens(t->model, &b->kjt, b->training);
   if (c->read == TS_OK)
     c->read = ts_upload_begin(t->uploads, b, c->again, &c->upload);
   if (c->read != TS_OK) ts_err_take(&c->fault);

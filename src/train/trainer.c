@@ -240,6 +240,7 @@ static ts_task_loss loss_of(const ts_task_config *x) {
                     .delta = x->delta};
   for (int k = TS_LOSS_MSE; x->loss && k <= TS_LOSS_CLASSES; k++)
     if (!strcmp(x->loss, names[k])) l.kind = (ts_loss_kind)k;
+  if (ts_task_is_of_items(x)) l.kind = TS_LOSS_GIVEN;
   if (l.kind == TS_LOSS_BCE && x->from && !strcmp(x->from, "probability"))
     l.kind = TS_LOSS_PROBABILITY;
   return l;
@@ -277,6 +278,7 @@ static ts_err build_tokens(ts_trainer *t) {
                    "run.accumulate = %d: on a GPU not with tables of pooling = "
                    "\"none\", whose lengths go there with the whole batch",
                    c->run.accumulate);
+  TS_DO(ts_mem_many(t->spread, ts_ebc_n_features(t->ebc), MISC));
   return ts_mem_many(t->tokens, ts_ebc_n_features(t->ebc), MISC);
 }
 
@@ -369,7 +371,7 @@ void ts_trainer_destroy(ts_trainer *t) {
   ts_ebc_destroy(t->ebc);
   ts_plan_destroy(t->plan);
   ts_planning_destroy(t->planning);
-  ts_mem_free_all(t->kept_topology, t->pooling, t->tokens);
+  ts_mem_free_all(t->kept_topology, t->pooling, t->tokens, t->spread);
   ts_nodes_destroy(t->nodes);
   ts_lane_destroy(t->ahead);
   ts_lane_destroy(t->data);

@@ -25,6 +25,7 @@ dist_check_SCRIPTS += tests/run/async.sh \
   tests/run/hardening.sh \
   tests/run/hostile.sh \
   tests/run/init.sh \
+  tests/run/items.sh \
   tests/run/larger.sh \
   tests/run/lint.sh \
   tests/run/machine_code.sh \
@@ -68,7 +69,7 @@ dist_check_SCRIPTS += tests/run/async.sh \
   tests/run/validation.sh \
   tests/run/watchdog.sh \
   tests/run/weights.sh
-EXTRA_DIST += tests/run/golden_losses.txt tests/run/outputs.py tests/run/parity.py \
+EXTRA_DIST += tests/run/golden_losses.txt tests/run/items.py tests/run/outputs.py tests/run/parity.py \
   tests/run/headers.py tests/run/machine_code.py tests/kernels/machine_code.txt
 EXTRA_DIST += tests/oracle/cases tests/oracle/make.py tests/oracle/models.py
 

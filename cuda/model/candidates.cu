@@ -1,0 +1,216 @@
+/* candidates.cu - losses over candidates: a warp has a target, or a row that
+ * gets a gradient; sums over columns are those of its lanes, then a tree's. */
+#include "cuda/model/elements.cuh"
+#include "cuda/model/lanes.cuh"
+
+extern "C" {
+#include "model/candidates.h"
+}
+
+enum { THREADS = 256, WARPS = THREADS / 32 };
+
+/* body(i) for this warp's of N. */
+template <class Body>
+static __device__ __forceinline__ void ts_warps_each(int64_t n, Body body) {
+  for (int64_t i = ((int64_t)blockIdx.x * THREADS + threadIdx.x) / 32; i < n;
+       i += (int64_t)gridDim.x * WARPS)
+    body(i);
+}
+
+static inline ts_cuda_shape ts_warps_shape(int64_t n) {
+  return {ts_grid(n, WARPS, 4096), THREADS};
+}
+
+/* ---- where targets lie --------------------------------------------------- */
+
+static __device__ inline int64_t ts_targets_of(const ts_targets_args &a,
+                                               int64_t s) {
+  const int64_t n = a.bags      ? a.bags[s + 1] - a.bags[s]
+                    : a.lengths ? a.lengths[s]
+                                : 1;
+  return n / a.n_each;
+}
+
+/* One block: samples are few thousands. */
+static __global__ void __launch_bounds__(THREADS)
+    ts_target_starts(const __grid_constant__ ts_targets_args a) {
+  __shared__ int64_t sum[THREADS];
+  const int64_t each = ts_ceil_div(a.n_samples, THREADS);
+  const int64_t from = threadIdx.x * each;
+  const int64_t to = from + each < a.n_samples ? from + each : a.n_samples;
+  int64_t n = 0;
+  for (int64_t s = from; s < to; s++) n += ts_targets_of(a, s);
+  sum[threadIdx.x] = n;
+  __syncthreads();
+  int64_t at = 0;
+  for (unsigned k = 0; k < threadIdx.x; k++) at += sum[k];
+  for (int64_t s = from; s < to; s++) {
+    a.offsets[s] = at;
+    at += ts_targets_of(a, s);
+    if (s == a.n_samples - 1) a.offsets[a.n_samples] = at;
+  }
+  if (threadIdx.x) return;
+  if (a.n_samples == 0) a.offsets[0] = 0;
+  a.first[a.n_rows] = (int32_t)a.n_targets;
+}
+
+static __global__ void __launch_bounds__(THREADS)
+    ts_target_places(const __grid_constant__ ts_targets_args a) {
+  ts_warps_each(a.n_samples, [&](int64_t s) {
+    const int64_t t = a.offsets[s], m = a.offsets[s + 1] - t;
+    const int64_t from = a.rows ? a.rows[s] : s;
+    const int64_t n = a.rows ? a.rows[s + 1] - from : 1;
+    for (int64_t r = threadIdx.x % 32; r < n; r += 32)
+      a.first[from + r] =
+          (int32_t)(t + (a.rows && r > n - m ? r - (n - m) : 0));
+    for (int64_t j = threadIdx.x % 32; j < m; j += 32) {
+      a.row[t + j] = (int32_t)(a.rows ? from + n - m + j : s);
+      a.sample[t + j] = (int32_t)s;
+    }
+  });
+}
+
+ts_err ts_cuda_targets(const ts_targets_args *a) {
+  TS_DO(TS_CUDA_LAUNCH(ts_target_starts, {1, THREADS}, *a));
+  if (a->n_samples == 0) return TS_OK;
+  return TS_CUDA_LAUNCH(ts_target_places, ts_warps_shape(a->n_samples), *a);
+}
+
+/* ---- scores -------------------------------------------------------------- */
+
+/* The same in all lanes. */
+static __device__ __forceinline__ float
+ts_candidate_score(const ts_candidates_args &a, const float *q, int32_t item) {
+  const float *x = a.items + item * a.item_stride;
+  float sum = 0;
+  ts_lanes_each(a.dim, [&](int32_t c) { sum = fmaf(q[c], __ldg(x + c), sum); });
+  sum = a.scale * ts_warp_sum(sum);
+  return a.shift ? sum - a.shift[item] : sum;
+}
+
+/* Scores of target T, kept where derivatives will be; loss and rank. */
+static __device__ ts_candidate_sum
+ts_candidate_look(const ts_candidates_args &a, int64_t t) {
+  const int32_t *index = a.index + t * a.n_each;
+  const float *q = a.q + a.row[t] * a.q_stride;
+  const bool first = threadIdx.x % 32 == 0;
+  const float wanted = ts_candidate_score(a, q, index[0]);
+  ts_candidate_sum sum = ts_candidate_begin(a.kind, wanted);
+  float rank = 0;
+  for (int32_t k = 1; k < a.n_each; k++) {
+    const float s = ts_candidate_score(a, q, index[k]);
+    rank += s > wanted ? 1.0f : s == wanted ? 0.5f : 0.0f;
+    if (index[k] != index[0]) ts_candidate_add(&a, &sum, s);
+    if (a.grad && first) a.grad[t * a.n_each + k] = s;
+  }
+  if (first) {
+    a.loss[t] = (float)ts_candidate_loss(&a, &sum);
+    a.rank[t] = rank;
+  }
+  return sum;
+}
+
+static __global__ void __launch_bounds__(THREADS)
+    ts_candidate_kernel(const __grid_constant__ ts_candidates_args a) {
+  ts_warps_each(a.n_targets, [&](int64_t t) {
+    const ts_candidate_sum sum = ts_candidate_look(a, t);
+    const int32_t *index = a.index + t * a.n_each;
+    if (!a.grad) return;
+    float *grad = a.grad + t * a.n_each;
+    float others = 0;
+    __syncwarp();
+    for (int32_t k = 1 + (int32_t)threadIdx.x % 32; k < a.n_each; k += 32) {
+      const float g = index[k] != index[0]
+                          ? (float)ts_candidate_slope(&a, &sum, grad[k])
+                          : 0.0f;
+      others += g;
+      grad[k] = g * a.scale;
+    }
+    others = ts_warp_sum(others);
+    if (threadIdx.x % 32 == 0)
+      grad[0] = (float)ts_candidate_wanted(&a, &sum, others) * a.scale;
+  });
+}
+
+ts_err ts_cuda_candidates_forward(const ts_candidates_args *a) {
+  if (a->n_targets == 0) return TS_OK;
+  return TS_CUDA_LAUNCH(ts_candidate_kernel, ts_warps_shape(a->n_targets), *a);
+}
+
+/* ---- gradients ----------------------------------------------------------- */
+
+static __device__ __forceinline__ float
+ts_candidate_factor(const ts_candidates_args &a, int64_t t) {
+  const int32_t s = a.sample[t];
+  return a.by[s * a.by_stride] / (float)(a.offsets[s + 1] - a.offsets[s]);
+}
+
+static __global__ void __launch_bounds__(THREADS)
+    ts_candidate_rows_kernel(const __grid_constant__ ts_candidates_args a) {
+  ts_warps_each(a.n_rows, [&](int64_t r) {
+    ts_lanes_each(a.dim, [&](int32_t c) {
+      float sum = 0;
+      for (int64_t t = a.first[r]; t < a.first[r + 1]; t++) {
+        const float by = ts_candidate_factor(a, t);
+        for (int64_t m = t * a.n_each; m < (t + 1) * a.n_each; m++)
+          sum = fmaf(by * a.grad[m],
+                     __ldg(a.items + a.index[m] * a.item_stride + c), sum);
+      }
+      a.dq[r * a.q_stride + c] = sum;
+    });
+  });
+}
+
+static __global__ void __launch_bounds__(THREADS)
+    ts_candidate_items_kernel(const __grid_constant__ ts_candidates_args a) {
+  ts_warps_each(a.n_items, [&](int64_t u) {
+    ts_lanes_each(a.dim, [&](int32_t c) {
+      float sum = 0;
+      for (int64_t i = a.member_start[u]; i < a.member_start[u + 1]; i++) {
+        const int64_t m = a.member[i], t = m / a.n_each;
+        sum = fmaf(ts_candidate_factor(a, t) * a.grad[m],
+                   __ldg(a.q + a.row[t] * a.q_stride + c), sum);
+      }
+      a.ditems[u * a.item_stride + c] = sum;
+    });
+  });
+}
+
+ts_err ts_cuda_candidates_rows(const ts_candidates_args *a) {
+  if (a->n_rows == 0) return TS_OK;
+  return TS_CUDA_LAUNCH(ts_candidate_rows_kernel, ts_warps_shape(a->n_rows),
+                        *a);
+}
+
+ts_err ts_cuda_candidates_items(const ts_candidates_args *a) {
+  if (a->n_items == 0) return TS_OK;
+  return TS_CUDA_LAUNCH(ts_candidate_items_kernel, ts_warps_shape(a->n_items),
+                        *a);
+}
+
+/* ---- figures ------------------------------------------------------------- */
+
+static __global__ void __launch_bounds__(TS_ELEMENTS_THREADS)
+    ts_target_figures_kernel(const __grid_constant__ ts_target_figures_args a) {
+  ts_elements(a.n_samples, 1, [&](int64_t s, int32_t) {
+    const int64_t m = a.offsets[s + 1] - a.offsets[s];
+    double sum[TS_TARGET_FIGURES] = {0};
+    for (int64_t t = a.offsets[s]; t < a.offsets[s + 1]; t++) {
+      const double r = a.rank[t];
+      sum[0] += a.loss[t];
+      sum[2] += r < (double)a.k;
+      sum[3] += r < (double)a.k ? 1 / log2(r + 2) : 0;
+      sum[4] += 1 / (r + 1);
+    }
+    sum[0] = m ? sum[0] / (double)m : 0;
+    sum[1] = (double)m;
+    for (int i = 0; i < TS_TARGET_FIGURES; i++)
+      a.y[s * a.y_stride + i] = (float)sum[i];
+  });
+}
+
+ts_err ts_cuda_target_figures(const ts_target_figures_args *a) {
+  if (a->n_samples == 0) return TS_OK;
+  return TS_CUDA_LAUNCH(ts_target_figures_kernel,
+                        ts_elements_shape(a->n_samples), *a);
+}

@@ -1,0 +1,223 @@
+/* targets.c - the candidates of an output over items. */
+#include "io/targets.h"
+
+#include <string.h>
+
+#include "base/features.h"
+#include "base/hash.h"
+#include "base/mem.h"
+#include "base/rng.h"
+#include "base/tasks.h"
+#include "io/batch_store.h"
+
+enum { TRIES = 100 };
+
+/* Ids that are not drawn: of one sample at a time, an entry holds where its
+ * stamp is the set's. */
+typedef struct ts_id_set {
+  int64_t *id;
+  uint32_t *stamp;
+  uint64_t mask;
+  uint32_t now;
+} ts_id_set;
+
+struct ts_targets {
+  const ts_config *config;
+  const ts_task_config *task;
+  int32_t k, feature; /* task's number, candidates' */
+  int64_t rows;       /* of the table */
+  int32_t *exclude;   /* (n_exclude) features */
+  int32_t n_exclude;
+  int64_t *at; /* (n_exclude) where the sample's ids are */
+  ts_id_set set;
+  bool said, training;
+  int64_t epoch, first;
+};
+
+ts_err ts_targets_create(ts_targets **out, const ts_config *c) {
+  ts_err err = TS_OK;
+  ts_targets *t = NULL;
+  int32_t k = 0;
+  while (k < c->model.n_tasks && !ts_task_is_of_items(&c->model.tasks[k])) k++;
+  if (k == c->model.n_tasks) return TS_OK;
+  TS_TRY(ts_mem_alloc(&t, sizeof *t, TS_TAG_INPUT));
+  t->config = c;
+  t->k = k;
+  t->task = &c->model.tasks[k];
+  t->feature = ts_task_candidates(c, t->task);
+  t->rows = ts_feature_table(c, t->feature, NULL)->rows;
+  TS_TRY(ts_mem_many(t->exclude, t->task->exclude.n + 1, INPUT));
+  TS_TRY(ts_mem_many(t->at, t->task->exclude.n + 1, INPUT));
+  for (int32_t i = 0; i < t->task->exclude.n; i++) {
+    const int32_t f = ts_feature_find(c, t->task->exclude.item[i]);
+    if (f != t->feature) t->exclude[t->n_exclude++] = f;
+  }
+  *out = t;
+  t = NULL;
+done:
+  ts_targets_destroy(t);
+  return err;
+}
+
+void ts_targets_destroy(ts_targets *t) {
+  if (!t) return;
+  ts_mem_free_all(t->exclude, t->at, t->set.id, t->set.stamp, t);
+}
+
+void ts_targets_at(ts_targets *t, bool training, int64_t epoch, int64_t first) {
+  if (!t) return;
+  t->said = true;
+  t->training = training;
+  t->epoch = epoch;
+  t->first = first;
+}
+
+/* ---- what is not drawn --------------------------------------------------- */
+
+/* Empty, with room for N ids. */
+static ts_err set_begin(ts_id_set *s, int64_t n) {
+  if (!s->id || (uint64_t)n > s->mask / 2) {
+    uint64_t room = 64;
+    while (room / 2 <= (uint64_t)n) room *= 2;
+    ts_mem_free_all(s->id, s->stamp);
+    *s = (ts_id_set){.mask = room - 1};
+    TS_DO(ts_mem_many(s->id, (int64_t)room, INPUT));
+    TS_DO(ts_mem_many(s->stamp, (int64_t)room, INPUT));
+  }
+  if (!++s->now) {
+    memset(s->stamp, 0, (size_t)(s->mask + 1) * sizeof *s->stamp);
+    s->now = 1;
+  }
+  return TS_OK;
+}
+
+/* Where ID is, or would be. */
+static uint64_t set_place(const ts_id_set *s, int64_t id) {
+  uint64_t at = ts_mix64((uint64_t)id) & s->mask;
+  while (s->stamp[at] == s->now && s->id[at] != id) at = (at + 1) & s->mask;
+  return at;
+}
+
+static void set_add(ts_id_set *s, int64_t id) {
+  const uint64_t at = set_place(s, id);
+  s->id[at] = id;
+  s->stamp[at] = s->now;
+}
+
+static bool set_has(const ts_id_set *s, int64_t id) {
+  return s->stamp[set_place(s, id)] == s->now;
+}
+
+/* Sample B's, whose M wanted ids are every EACH-th of IDS. */
+static ts_err forbid(ts_targets *t, const ts_kjt *kjt, int32_t b,
+                     const int64_t *ids, int64_t m, int32_t each) {
+  int64_t n = m;
+  for (int32_t i = 0; i < t->n_exclude; i++)
+    n += ts_jagged_length(&kjt->features[t->exclude[i]], b);
+  TS_DO(set_begin(&t->set, n));
+  for (int32_t i = 0; i < t->n_exclude; i++) {
+    const ts_jagged *j = &kjt->features[t->exclude[i]];
+    for (int64_t k = ts_jagged_length(j, b); k > 0; k--)
+      set_add(&t->set, j->ids[t->at[i]++]);
+  }
+  for (int64_t k = 0; t->task->exclude.n && k < m; k++)
+    set_add(&t->set, ids[k * each]);
+  return TS_OK;
+}
+
+/* ---- drawing ------------------------------------------------------------- */
+
+/* The words of one target, one after the other. */
+typedef struct ts_words_of {
+  uint32_t key[2], counter[4], word[4];
+  int left;
+} ts_words_of;
+
+static uint32_t next_word(ts_words_of *w) {
+  if (!w->left) {
+    ts_philox(w->word, w->counter, w->key);
+    w->counter[3]++;
+    w->left = 4;
+  }
+  return w->word[4 - w->left--];
+}
+
+static int64_t next_id(const ts_targets *t, ts_words_of *w) {
+  const uint64_t n = (uint64_t)(t->rows - t->task->first_item);
+  const uint64_t x = next_word(w);
+  uint64_t at = x * n >> 32;
+  if (n >> 20) /* a word alone would prefer some */
+    at = (uint64_t)(((__uint128_t)(x << 32 | next_word(w)) * n) >> 64);
+  return t->task->first_item + (int64_t)at;
+}
+
+/* N ids behind IDS[0], target J of the sample at PLACE. */
+static void draw(const ts_targets *t, int64_t *ids, int32_t n, int64_t place,
+                 int64_t j) {
+  ts_words_of w = {
+      .counter = {(uint32_t)place, (uint32_t)(place >> 32), (uint32_t)j, 0}};
+  ts_rng_key(w.key,
+             (uint64_t)t->config->run.seed ^ ts_mix64((uint64_t)t->epoch + 1),
+             TS_RNG_NEGATIVES);
+  for (int32_t k = 1; k <= n; k++)
+    for (int tries = 0; tries < TRIES; tries++) {
+      ids[k] = next_id(t, &w);
+      if (ids[k] != ids[0] && !(t->task->exclude.n && set_has(&t->set, ids[k])))
+        break;
+    }
+}
+
+/* ---- a batch ------------------------------------------------------------- */
+
+/* The feature's bags with room for EACH of each id. */
+static ts_err spread(const ts_targets *t, ts_batch_store *s, int32_t each) {
+  const int32_t f = t->feature;
+  const ts_feature_store *x = &s->feature[f];
+  const int64_t n = s->batch.kjt.features[f].n_ids;
+  const bool one = x->bags == TS_BAGS_ONE;
+  TS_DO(ts_batch_store_feature(s, f, n * each, one ? TS_BAGS_LENGTHS : x->bags,
+                               false));
+  for (int32_t b = 0; one && b < s->batch.n; b++) x->lengths[b] = 1;
+  for (int64_t k = n - 1; k > 0; k--) x->ids[k * each] = x->ids[k];
+  for (int32_t b = 0; x->lengths && b < s->batch.n; b++) x->lengths[b] *= each;
+  for (int32_t b = 0; x->offsets && b <= s->batch.n; b++) x->offsets[b] *= each;
+  return TS_OK;
+}
+
+/* M targets of sample B count. */
+static void weigh(const ts_targets *t, ts_batch_store *s, int32_t b,
+                  int64_t m) {
+  ts_batch *x = &s->batch;
+  s->weights[b] *= (float)m;
+  s->labels[(int64_t)b * x->n_tasks + t->k] = 0;
+}
+
+static ts_err no_multiple(const ts_targets *t, int32_t b, int64_t n,
+                          int32_t each) {
+  return ts_fail(TS_ERR_DATA,
+                 "sample %lld of an evaluation: feature %s has %lld ids, which "
+                 "is no multiple of the %d that model.outputs says: an id that "
+                 "is wanted and `given` = %d that are not",
+                 (long long)(t->first + b), t->task->target, (long long)n, each,
+                 t->task->given);
+}
+
+ts_err ts_targets_expand(ts_targets *t, ts_batch_store *s) {
+  if (!t || !t->said) return TS_OK;
+  const int32_t each = ts_task_each(t->task, t->training);
+  const bool given = !t->training && t->task->given;
+  if (!given) TS_DO(spread(t, s, each));
+  const ts_jagged *j = &s->batch.kjt.features[t->feature];
+  int64_t *ids = s->feature[t->feature].ids;
+  memset(t->at, 0, (size_t)t->n_exclude * sizeof *t->at);
+  for (int32_t b = 0; b < s->batch.n; b++) {
+    const int64_t n = ts_jagged_length(j, b), m = n / each;
+    if (n % each) return no_multiple(t, b, n, each);
+    if (!given) TS_DO(forbid(t, &s->batch.kjt, b, ids, m, each));
+    for (int64_t k = 0; !given && k < m; k++)
+      draw(t, ids + k * each, each - 1, t->first + b, k);
+    weigh(t, s, b, m);
+    ids += n;
+  }
+  return TS_OK;
+}

@@ -1,0 +1,31 @@
+/* targets.h - the candidates of an output over items (base/tasks.h): what its
+ * target's bags become between the source and the batch.
+ *
+ * A bag has the m ids that are wanted.  It becomes m times 1 + N of them: each
+ * wanted id, and N that are not behind it.  In training, and in evaluations
+ * whose data give none (task->given), they are drawn: uniformly from the
+ * table's rows [first_item, rows), other than the wanted one, and than those in
+ * the sample's bags of task->exclude, wanted ones included, as long as a
+ * hundred tries find another.  A number follows from run.seed, the epoch, the
+ * sample's place in it, the target's place in its bag and how manieth it is,
+ * so it is the same on any number of ranks, and after a restart.
+ *
+ * The sample's weight is multiplied by m: a loss that is a mean over a
+ * sample's targets is one over all of the batch's then; samples without any
+ * count for nothing.  Its label is 0.
+ * Functions are Local. */
+#pragma once
+
+#include "base/config.h"
+#include "io/source.h"
+
+typedef struct ts_targets ts_targets;
+
+/* *OUT stays NULL where CONFIG has no output over items. */
+ts_err ts_targets_create(ts_targets **out, const ts_config *);
+void ts_targets_destroy(ts_targets *);
+/* What is read next is so: the samples from place FIRST on of EPOCH. */
+void ts_targets_at(ts_targets *, bool training, int64_t epoch, int64_t first);
+/* Of a store that a source has filled, if something was said of it.  DATA
+ * errors, which name the sample by its place. */
+ts_err ts_targets_expand(ts_targets *, ts_batch_store *);

@@ -1,0 +1,28 @@
+/* topk.h - the items that score best with a vector, exactly: of all rows of the
+ * table that an output over items has.
+ *
+ * Each rank holds an even part of the items, which it gets by the engine's own
+ * lookup, whatever the sharding, the type and the tier of the table (and its
+ * running means, where an evaluation looks at those).  Vectors go to all
+ * ranks, each ranks its own items, and what it finds goes back and is merged.
+ * The score of a vector and an item is a sum in one order; of equal scores the
+ * smaller id is first: results are the same on any ranks.
+ * Functions are Collective unless they say Local. */
+#pragma once
+
+#include "train/trainer.h"
+
+typedef struct ts_topk ts_topk;
+
+/* The K best of task TASK's items as the weights are now; memory: a part of the
+ * items in f32.  K is at most the number of items.  The lanes are idle. */
+ts_err ts_topk_create(ts_topk **, ts_trainer *, int32_t task, int64_t k);
+void ts_topk_destroy(ts_topk *);    /* Local; NULL is fine */
+int32_t ts_topk_k(const ts_topk *); /* Local */
+/* For each of BATCH's samples the best items by its row of QUERY (n, dim),
+ * other than those in its bags of task->exclude, but with what the sample
+ * wants where WANTED: *IDS (n, k), best first, -1 behind the last there is;
+ * *SCORES (n, k), divided by the temperature, unless NULL.  Until the next
+ * call. */
+ts_err ts_topk_search(ts_topk *, const float *query, const ts_batch *batch,
+                      bool wanted, const int64_t **ids, const float **scores);

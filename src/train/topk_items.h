@@ -1,0 +1,47 @@
+/* topk_items.h - the items of a table, a part on each rank, and which of them
+ * score best with some vectors; private to train/topk.c. */
+#pragma once
+
+#include "base/err.h"
+#include "train/trainer.h"
+
+/* Items in blocks of so many, which lie column by column, so that a register
+ * has several items and each score is a sum in the order of the columns. */
+enum { TS_ITEM_BLOCK = 64 };
+
+typedef struct ts_item_part {
+  float *x;         /* (blocks, dim, TS_ITEM_BLOCK), zeros behind the last */
+  int64_t first, n; /* ids */
+  int32_t dim;
+} ts_item_part;
+
+/* Items that are left out: of vector q those from start[q] on, ascending. */
+typedef struct ts_left_out {
+  const int64_t *start; /* (n + 1) */
+  const int64_t *id;
+} ts_left_out;
+
+typedef struct ts_found {
+  int64_t id; /* -1: none */
+  float score;
+  float pad;
+} ts_found;
+
+/* A is to stand before B. */
+static inline bool ts_found_before(const ts_found *a, const ts_found *b) {
+  if (a->id < 0 || b->id < 0) return b->id < 0 && a->id >= 0;
+  return a->score != b->score ? a->score > b->score : a->id < b->id;
+}
+
+/* Rank r's part is the r-th of as even ones as can be of the N ids from FIRST
+ * on. */
+void ts_item_part_set(ts_item_part *, int64_t first, int64_t n, int rank,
+                      int n_ranks);
+/* Its items by lookup of FEATURE, of length 1 where NORMED; device and lanes
+ * are T's.  Collective. */
+ts_err ts_item_part_look_up(ts_item_part *, ts_trainer *t, int32_t feature,
+                            bool normed);
+/* FOUND (n, k) = the K best of the part for each of N vectors of QUERY (n,
+ * dim), in their order; all threads.  Local. */
+ts_err ts_item_part_rank(const ts_item_part *, const float *query, int64_t n,
+                         int32_t k, const ts_left_out *, ts_found *found);

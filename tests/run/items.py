@@ -1,0 +1,117 @@
+"""items.py DATA CHECKPOINT LOSS STEPS OUT KEY=VALUE.. - what tests/run/items.sh
+trains, in double: an output over items whose vectors are the embeddings of the
+tokens before them (`in` a feature of the table itself) or those of a sample's
+user, SGD, from the tables of CHECKPOINT.  Negatives are drawn as io/targets.h
+says.  Writes the losses to OUT.txt and the tables to OUT.npz."""
+import csv, sys
+import h5py
+import numpy as np
+
+data, checkpoint, loss, n_steps, out = sys.argv[1:4] + [int(sys.argv[4]), sys.argv[5]]
+o = dict(negatives=3, temperature=1.0, normalise=False, margin=0.9, weight=1.0, first=0, exclude="", by="tokens", seed=7,
+         batch=16, lr=0.5)
+o.update((k, type(o[k])(eval(v)) if not isinstance(o[k], str) else v) for k, v in (x.split("=") for x in sys.argv[6:]))
+M64 = (1 << 64) - 1
+
+
+def mix(x):
+    x ^= x >> 33
+    x = x * 0xff51afd7ed558ccd & M64
+    x ^= x >> 33
+    x = x * 0xc4ceb9fe1a85ec53 & M64
+    return x ^ x >> 33
+
+
+def philox(c, k):
+    c, k = list(c), list(k)
+    for _ in range(10):
+        p0, p1 = 0xD2511F53 * c[0], 0xCD9E8D57 * c[2]
+        c = [p1 >> 32 ^ c[1] ^ k[0], p1 & 0xffffffff, p0 >> 32 ^ c[3] ^ k[1], p0 & 0xffffffff]
+        k = [(k[0] + 0x9E3779B9) & 0xffffffff, (k[1] + 0xBB67AE85) & 0xffffffff]
+    return c
+
+
+def words(epoch, place, j):
+    key = mix((o["seed"] ^ mix(epoch + 1)) ^ mix(9))  # 9: TS_RNG_NEGATIVES
+    for block in range(1 << 30):
+        yield from philox([place & 0xffffffff, place >> 32, j, block], [key & 0xffffffff, key >> 32])
+
+
+def draw(epoch, place, j, wanted, barred):
+    w, ids = words(epoch, place, j), []
+    for _ in range(o["negatives"]):
+        for _ in range(100):
+            i = o["first"] + (next(w) * (rows - o["first"]) >> 32)
+            if i != wanted and i not in barred:
+                break
+        ids.append(i)
+    return ids
+
+
+def sp(x):
+    return np.logaddexp(0, x)
+
+
+def sg(x):
+    return 1 / (1 + np.exp(-x))
+
+
+def pair(s, ids):  # the loss of scores s, and its derivatives
+    n, g = len(s) - 1, np.zeros(len(s))
+    on = np.array([k > 0 and ids[k] != ids[0] for k in range(n + 1)])
+    if loss == "sampled_bce":
+        g[0], g[on] = -sg(-s[0]), sg(s[on]) / n
+        return sp(-s[0]) + sp(s[on]).sum() / n, g
+    if loss == "bpr":
+        g[on] = sg(s[on] - s[0]) / n
+        g[0] = -g[on].sum()
+        return sp(s[on] - s[0]).sum() / n, g
+    if loss == "sampled_softmax":
+        on[0] = True
+        e = np.exp(s[on] - s.max())
+        g[on] = e / e.sum()
+        g[0] -= 1
+        return np.log(e.sum()) + s.max() - s[0], g
+    on &= s > o["margin"]
+    g[0], g[on] = -1, o["weight"] / n
+    return 1 - s[0] + o["weight"] / n * (s[on] - o["margin"]).sum(), g
+
+
+def ids_of(text):
+    return [int(x) for x in text.split("|")] if text else []
+
+
+BAGS = "sparse_arch.embedding_bag_collection.embedding_bags.%s.weight"
+with h5py.File(checkpoint) as f:
+    E, U = (np.array(f["model"][BAGS % k], dtype=float) if BAGS % k in f["model"] else np.zeros((1, 1)) for k in ("item", "user"))
+rows = len(E)
+samples = [(int(r["user"]), ids_of(r["item"]), ids_of(r["next"])) for r in csv.DictReader(open(data))]
+with open(out + ".txt", "w") as losses:
+    per = -(-len(samples) // o["batch"])
+    for step in range(n_steps):
+        epoch, first = step // per, step % per * o["batch"]
+        part = samples[first:first + o["batch"]]
+        n = sum(len(s[2]) for s in part)
+        dE, dU, total = np.zeros_like(E), np.zeros_like(U), 0
+        for b, (user, items, nexts) in enumerate(part):
+            barred = set(nexts) | (set(items) if o["by"] == "tokens" else set()) if o["exclude"] else set()
+            for j, wanted in enumerate(nexts):
+                ids = [wanted] + draw(epoch, first + b, j, wanted, barred)
+                table, row, grad = (E, items[len(items) - len(nexts) + j], dE) if o["by"] == "tokens" else (U, user, dU)
+                q, e = table[row], E[ids]
+                nq, ne = (np.linalg.norm(q), np.linalg.norm(e, axis=1)) if o["normalise"] else (1.0, np.ones(len(ids)))
+                s = e @ q / (nq * ne) / o["temperature"]
+                x, g = pair(s, ids)
+                total += x
+                g = g / (n * o["temperature"])
+                dq, de = g @ (e / ne[:, None]), np.outer(g, q / nq)
+                if o["normalise"]:
+                    u, v = q / nq, e / ne[:, None]
+                    dq = (dq - u * (u @ dq)) / nq
+                    de = (de - v * (v * de).sum(1)[:, None]) / ne[:, None]
+                grad[row] += dq
+                np.add.at(dE, ids, de)
+        E -= o["lr"] * dE
+        U -= o["lr"] * dU
+        losses.write("%.10g\n" % (total / n if n else 0))
+np.savez(out, item=E, user=U)

@@ -1,0 +1,171 @@
+#!/bin/sh
+# items.sh - outputs over items: each loss, of tokens and of a vector, against
+# steps in NumPy in double; the same on any ranks, pipelines, shardings and
+# tiers, in two parts; their mistakes.  seconds: 90
+. "$srcdir/tests/support/common.sh"
+not_sanitized
+command -v h5diff > /dev/null || { echo "h5diff (hdf5-tools) is not here"; exit 77; }
+python=/usr/bin/python3
+$python -c 'import h5py, numpy' 2> /dev/null || { echo "needs python3-h5py and python3-numpy"; exit 77; }
+# Lists of 0 to 9 items, and as many that come next, or fewer; users.
+awk 'BEGIN { srand(3); print "user,item,next"
+  for (i = 0; i < 70; i++) {
+    m = int(rand() * 10); w = rand() < 0.3 ? int(m / 2) : m; a = b = ""
+    for (k = 0; k < m; k++) a = a (k ? "|" : "") int(rand() * 40)
+    for (k = 0; k < w; k++) b = b (k ? "|" : "") int(rand() * 40)
+    print int(rand() * 30) "," a "," b
+  } }' > "$work/a.csv"
+deck() { # NAME IN TABLE..: reads IN, of TABLE in front of the items'
+  cat > "$work/$1.deck" <<DECK
+run = { name = "items"; seed = 7; steps = 12; threads = 1; log_every = 1; };
+data = { format = "csv"; train = "a.csv"; eval = "a.csv"; global_batch = 16;
+  columns = ( $3 { name = "item"; kind = "ids"; encoding = "none"; list_separator = "|"; max_length = 9; },
+    { name = "next"; kind = "ids"; encoding = "none"; list_separator = "|"; max_length = 9; } ); };
+table_defaults = { dim = 6; init = { scale = 0.5; }; optimizer = { kind = "sgd"; lr = 0.5; }; };
+tables = ( $4 { name = "item"; rows = 40; features = [$5"next"]; pooling = "none"; } );
+model = { layers = ( { name = "q"; kind = "scale"; in = "$2"; } );
+  outputs = ( { name = "next"; in = "q"; loss = "sampled_bce"; target = "next"; negatives = 3; } ); };
+sharding = { topology = "default"; };
+DECK
+}
+deck tokens item '' '' '"item", '
+deck user user '{ name = "user"; kind = "ids"; encoding = "none"; },' '{ name = "user"; rows = 30; features = "user"; },' ''
+sed -i '/{ name = "item"; kind/s/{ name = "item"[^}]*},//' "$work/user.deck"
+go() { # RANKS DECK FOLDER [options]
+  n=$1; deck=$2; folder=$3; shift 3
+  ${MPIRUN:-mpirun} -q -n "$n" "$TESSERA" train "$work/$deck.deck" --quiet --set run.output="$work/$folder" "$@" < /dev/null
+}
+as_worked_out() { # RUN: its losses and tables are those of $work/want
+  losses "$1" | paste - "$work/want.txt" | awk '{ d = $1 - $2; if (d < 0) d = -d; if (d > 1e-5 * $2) { print "step " NR ": tessera, NumPy: " $0; bad = 1 } }
+    END { exit bad || NR != 12 }' || return 1
+  $python - "$(newest "$1")" "$work/want.npz" <<'PY'
+import h5py, numpy, sys
+want = numpy.load(sys.argv[2])
+with h5py.File(sys.argv[1]) as f:
+    for k in ("item", "user"):
+        name = "model/sparse_arch.embedding_bag_collection.embedding_bags.%s.weight" % k
+        if name in f:
+            far = abs(f[name][()] - want[k]).max()
+            assert far < 1e-5, (k, far)
+PY
+}
+for by in tokens user; do
+  check "$by" go 1 $by still-$by --set run.steps=1 --set table_defaults.optimizer.lr=0
+  first=$(newest still-$by)
+  while read -r name options; do
+    set=; say=
+    for one in $options; do
+      case $one in *:*) set="$set ${one%%:*}"; say="$say ${one#*:}" ;; esac
+    done
+    [ $by = user ] || set=$(echo "$set" | sed 's/exclude=\["next"\]/exclude=["item","next"]/')
+    edit=$(echo "$set" | tr -s ' ' '\n' | sed '/^$/d; s/$/;/' | tr -d '\n')
+    sed "s/loss = \"sampled_bce\";/loss = \"${name%-*}\"; $edit/; s/\(negatives=.*\) negatives = 3;/\1/" "$work/$by.deck" > "$work/$by-$name.deck"
+    $python "$srcdir/tests/run/items.py" "$work/a.csv" "$first" "${name%-*}" 12 "$work/want" by=$by $say || exit 1
+    for ranks in 1 2; do
+      check "$by, $name, $ranks" go $ranks $by-$name $by-$name-$ranks
+      check "$by, $name, $ranks ranks as worked out" as_worked_out $by-$name-$ranks
+    done
+  done <<'CASES'
+sampled_bce-plain
+sampled_bce-barred exclude=["next"]:exclude=1 negatives=5:negatives=5
+sampled_bce-one negatives=1:negatives=1 first_item=5:first=5
+bpr-plain temperature=0.5:temperature=0.5
+sampled_softmax-plain
+sampled_softmax-normed normalise=true:normalise=True temperature=0.1:temperature=0.1 negatives=9:negatives=9
+cosine_contrastive-plain normalise=true:normalise=True margin=0.1:margin=0.1 negative_weight=5.0:weight=5.0
+CASES
+done
+
+# One of them on more ranks, in pipelines, shardings, tiers, and in parts.
+run=tokens-sampled_softmax-normed
+cp "$work/$run.deck" "$work/one.deck"
+for ranks in 1 2 3 4; do check "$ranks ranks" go $ranks one r$ranks; done
+for ranks in 2 3 4; do check "$ranks ranks as one" close_losses r1 r$ranks 1e-6 12; done
+for set in pipeline.kind=base pipeline.kind=sparse_dist pipeline.kind=fused_sparse_dist pipeline.kind=prefetch dense.parallel=fully_sharded run.lanes=serial data.input=columns; do
+  check "$set" go 2 one "$set" --set "$set"
+  check "$set: same bits" same_bits "$(newest r2)" "$(newest "$set")"
+done
+for kind in table_wise row_wise column_wise data_parallel; do
+  check "$kind" go 3 one $kind --set table_defaults.sharding=$kind
+  check "$kind: close" close_losses r1 $kind 1e-6 12
+done
+check "cached" go 2 one cached --set table_defaults.sharding=row_wise --set table_defaults.kernel=cached --set table_defaults.cache.load_factor=0.5
+check "cached: close" close_losses r1 cached 1e-6 12
+check "micro-batches" go 2 one parts --set run.accumulate=3
+check "micro-batches: close" close_losses r1 parts 1e-6 12
+check "semi_sync" go 2 one semi --set pipeline.kind=semi_sync --set pipeline.start_batch=4
+check "semi_sync is not base" sh -c "[ '$(losses semi | tail -n 1)' != '$(losses r2 | tail -n 1)' ]"
+check "stopped" go 2 one stop --set run.steps=3
+check "goes on" go 2 one stop --set run.steps=7
+check "and on" go 2 one stop
+check "same bits" same_bits "$(newest r2)" "$(newest stop)"
+check "stopped, to move" go 3 one moved --set run.steps=7
+check "goes on alone" go 1 one moved
+check "moved: close" close_losses r1 moved 1e-6 12
+check "shuffled" go 1 one s1 --set data.shuffle=full
+check "shuffled, two" go 2 one s2 --set data.shuffle=full
+check "shuffled as one" close_losses s1 s2 1e-6 12
+check "shuffled otherwise" sh -c "[ '$(losses s1 | tail -n 1)' != '$(losses r1 | tail -n 1)' ]"
+emulated=$(dirname "$TESSERA")/tests/tessera-emulated
+if [ -x "$emulated" ]; then
+  host=$TESSERA; TESSERA=$emulated
+  for by in tokens user; do
+    for loss in sampled_bce-barred sampled_softmax-normed bpr-plain cosine_contrastive-plain; do
+      check "emulated, $by, $loss" go 2 $by-$loss gpu-$by-$loss --set run.backend=emulated
+      check "emulated, $by, $loss: close" close_losses $by-$loss-2 gpu-$by-$loss 1e-6 12
+    done
+  done
+  TESSERA=$host
+fi
+
+# The models that come with the program: two ranks as one.
+awk -F, 'NR == 1 { print $0 ",history,candidate,label,site"; next } { split($2, a, "|"); print $0 "," $2 "," $1 "," NR % 2 "," $1 % 3 }' "$work/a.csv" > "$work/zoo.csv"
+zoo() { # RANKS MODEL DIM ITEMS TABLES: features of the items' table, others
+  columns=; for f in $(echo "$4 $5" | tr -cs 'a-z' ' '); do
+    case $f in user|item|next|history|candidate|site) columns="$columns { name = \"$f\"; kind = \"ids\"; encoding = \"modulo\"; list_separator = \"|\"; max_length = 9; }," ;; esac
+  done
+  case $4 in *next*) ;; *) columns="$columns { name = \"label\"; kind = \"label\"; }," ;; esac
+  cat > "$work/$2.deck" <<DECK
+run = { name = "zoo"; seed = 7; steps = 3; threads = 1; log_every = 1; };
+data = { format = "csv"; train = "zoo.csv"; global_batch = 16; columns = ( ${columns%,} ); };
+table_defaults = { dim = $3; optimizer = { kind = "sgd"; lr = 0.1; }; };
+tables = ( $5 { name = "items"; rows = 40; features = [$4]; pooling = "none"; } );
+model = { kind = "$2"; };
+optimizer = { kind = "sgd"; lr = 0.1; };
+sharding = { topology = "default"; };
+DECK
+  go "$1" "$2" "$2-$1"
+}
+user='{ name = "u"; rows = 30; features = ["user"]; },'; site='{ name = "s"; rows = 3; features = ["site"]; },'
+while read -r model dim features others; do
+  for ranks in 1 2; do check "$model, $ranks" zoo $ranks $model $dim "$(echo $features | sed 's/[a-z]*/"&"/g; s/,""//g')" "$(eval "echo \"$others\"")"; done
+  check "$model: two ranks as one" close_losses $model-1 $model-2 1e-6 3
+done <<'CASES'
+sasrec 50 item,next
+hstu 50 item,next
+mf_ccl 8 next $user
+simplex 64 history,next $user
+two_tower 64 next $user
+din 8 history,candidate $site
+bst 8 history $site
+CASES
+
+# Mistakes, each one message.
+mistake() { # CODE WORDS DECK [sed commands]
+  code=$1; words=$2; sed "$4" "$work/$3.deck" > "$work/bad.deck"
+  go 2 bad bad > "$work/out" 2> "$work/err"; got=$?
+  rm -rf "$work/bad"
+  [ $got = "$code" ] && [ "$(grep -c '^tessera: error:' "$work/err")" = 1 ] && grep -qF -- "$words" "$work/err" && return
+  echo "code $got, not $code, or not one message \"$words\":"; cat "$work/err"; return 1
+}
+check "no target" mistake 2 'a loss over items takes a feature of' tokens 's/target = "next"/target = "nxt"/'
+check "pooled items" mistake 2 'takes rows as they are (pooling = "none"; weighted = false)' user 's/pooling = "none"; //'
+check "another width" mistake 2 "the items' table has dim = 5: they have to be equally wide" user 's/rows = 40;/rows = 40; dim = 5;/'
+check "a layer reads it" mistake 2 'which is the target of output next: that alone has its embeddings' tokens 's/in = "item"/in = "next"/'
+check "no item is left" mistake 2 'of which two at least are to be items' user 's/negatives = 3;/first_item = 39;/'
+check "another loss's key" mistake 2 'given of "next" is for losses over items' user 's/loss = "sampled_bce"; target = "next"; negatives = 3;/given = 3;/'
+check "two outputs" mistake 2 'so it is the only output' user 's/outputs = (/& { name = "other"; in = "u"; loss = "mse"; },/'
+check "exclude" mistake 2 'no table has a feature "itm"' user 's/negatives = 3;/exclude = ["itm"];/'
+sed 's/^\([0-9]*\),[^,]*,\(.*\)$/\1,1,\2/' "$work/a.csv" > "$work/short.csv"
+check "more targets than tokens" mistake 3 'whose last ones they are to follow: it can have as many at most' tokens 's/train = "a.csv"/train = "short.csv"/'
+passed
