@@ -70,3 +70,16 @@ int ts_csv_split(ts_field *fields, int max, const char *p, const char *end,
     p = q + 1;
   }
 }
+
+ts_err ts_csv_add(ts_str *s, const char *text, size_t n) {
+  bool quoted = n && (text[0] == ' ' || text[n - 1] == ' ');
+  for (size_t i = 0; i < n; i++)
+    quoted |=
+        text[i] == ',' || text[i] == '"' || text[i] == '\n' || text[i] == '\r';
+  if (!quoted) return ts_str_append_bytes(s, text, n);
+  TS_DO(ts_str_append_bytes(s, "\"", 1));
+  for (size_t i = 0; i < n; i++)
+    TS_DO(ts_str_append_bytes(s, text[i] == '"' ? "\"\"" : text + i,
+                              text[i] == '"' ? 2 : 1));
+  return ts_str_append_bytes(s, "\"", 1);
+}

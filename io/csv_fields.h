@@ -1,8 +1,11 @@
-/* csv_fields.h - splitting a line of CSV.  All of it is Local. */
+/* csv_fields.h - splitting a line of CSV, and writing one.  All of it is Local.
+ */
 #pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
+
+#include "base/str.h"
 
 typedef struct ts_field {
   const char *text; /* without quotes and blanks around it */
@@ -22,3 +25,6 @@ bool ts_csv_is_open(const char *p, const char *end, char separator, bool open);
 /* The line end of the record that begins at P, not one inside of quotes; NULL:
  * it goes on to END. */
 const char *ts_csv_record_end(const char *p, const char *end, char separator);
+/* Appends TEXT, in quotes where it could not be told from what is around it.
+ */
+ts_err ts_csv_add(ts_str *, const char *text, size_t n_bytes);

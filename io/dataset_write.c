@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "io/batch_store.h"
+#include "io/dataset_make.h"
 #include "io/hdf5.h"
 #include "runtime/progress.h"
 
@@ -21,11 +22,8 @@ typedef struct ts_column {
   int32_t feature;          /* whose arrays are written */
   int64_t ragged, weighted; /* 0 or 1, the same on all ranks */
   int64_t n_ids;            /* of this rank */
-  int64_t total, before;    /* of all ranks; of the ranks before */
-  int64_t max_id;           /* -1: there are none */
-  struct {
-    int64_t values, offsets, weights;
-  } at; /* bytes in the file */
+  int64_t before;           /* of the ranks before */
+  ts_dataset_bags all;      /* of all ranks */
 } ts_column;
 
 typedef struct ts_writer {
@@ -95,7 +93,7 @@ static ts_err count(ts_writer *w) {
       const ts_jagged *j = bags_of(w, k);
       w->columns[k].ragged |= !ts_jagged_is_one(j);
       w->columns[k].n_ids += j->n_ids;
-      w->columns[k].max_id = largest(j, w->columns[k].max_id);
+      w->columns[k].all.max_id = largest(j, w->columns[k].all.max_id);
     }
   }
 done:
@@ -110,11 +108,11 @@ static ts_err share_counts(ts_writer *w) {
   for (int32_t k = 0; k < w->n_columns; k++) {
     ts_column *c = &w->columns[k];
     TS_DO(ts_comm_max_i64(w->comm, &c->ragged, 1));
-    TS_DO(ts_comm_max_i64(w->comm, &c->max_id, 1));
+    TS_DO(ts_comm_max_i64(w->comm, &c->all.max_id, 1));
     TS_DO(ts_comm_gather_all(w->comm, all, &c->n_ids, sizeof c->n_ids));
     for (int r = 0; r < n_ranks; r++) {
       if (r < me) c->before += all[r];
-      c->total += all[r];
+      c->all.n_ids += all[r];
     }
   }
   return TS_OK;
@@ -122,96 +120,47 @@ static ts_err share_counts(ts_writer *w) {
 
 /* ---- rank 0: the file ---------------------------------------------------- */
 
-static ts_err make(hid_t file, const char *name, hid_t type, int64_t rows,
-                   int64_t cols, int64_t *at) {
-  const hsize_t dims[2] = {(hsize_t)rows, (hsize_t)cols};
-  hid_t space = H5Screate_simple(cols > 1 ? 2 : 1, dims, NULL);
-  hid_t plist = H5Pcreate(H5P_DATASET_CREATE);
-  H5Pset_alloc_time(plist, H5D_ALLOC_TIME_EARLY);
-  H5Pset_fill_time(plist, H5D_FILL_TIME_NEVER);
-  hid_t set = TS_HDF5(
-      H5Dcreate2(file, name, type, space, H5P_DEFAULT, plist, H5P_DEFAULT));
-  const haddr_t offset = set >= 0 ? H5Dget_offset(set) : HADDR_UNDEF;
-  if (set >= 0) H5Dclose(set);
-  H5Pclose(plist);
-  H5Sclose(space);
-  *at = offset == HADDR_UNDEF ? 0 : (int64_t)offset;
-  if (set < 0 || (offset == HADDR_UNDEF && rows))
-    return ts_fail(TS_ERR_IO, "dataset %s can't be made", name);
-  return TS_OK;
-}
-
 static ts_err put_attrs(const ts_writer *w, hid_t file) {
-  ts_err err = TS_OK;
-  const int64_t version = 1;
   const ts_source_info *i = &w->source->info;
   const ts_scales *scales = w->source->scales;
   int64_t transformed = i->transformed; /* as the model takes them */
   for (int32_t k = 0; k < ts_scales_count(scales); k++)
     transformed |= !ts_scales_is_plain(scales, k);
-  hid_t text = H5Tcopy(H5T_C_S1);
-  H5Tset_size(text, sizeof "tessera-dataset");
-  TS_TRY(ts_hdf5_put_attr(file, "format", text, "tessera-dataset", TS_ERR_IO));
-  TS_TRY(
-      ts_hdf5_put_attr(file, "version", H5T_NATIVE_INT64, &version, TS_ERR_IO));
-  TS_TRY(ts_hdf5_put_attr(file, "num_samples", H5T_NATIVE_INT64, &w->n,
-                          TS_ERR_IO));
   if (transformed)
-    TS_TRY(ts_hdf5_put_attr(file, "transformed", H5T_NATIVE_INT64, &transformed,
-                            TS_ERR_IO));
+    TS_DO(ts_hdf5_put_attr(file, "transformed", H5T_NATIVE_INT64, &transformed,
+                           TS_ERR_IO));
   if (isfinite(i->bayes_auc)) {
-    TS_TRY(ts_hdf5_put_attr(file, "bayes_logloss", H5T_NATIVE_DOUBLE,
-                            &i->bayes_logloss, TS_ERR_IO));
-    TS_TRY(ts_hdf5_put_attr(file, "bayes_auc", H5T_NATIVE_DOUBLE, &i->bayes_auc,
-                            TS_ERR_IO));
+    TS_DO(ts_hdf5_put_attr(file, "bayes_logloss", H5T_NATIVE_DOUBLE,
+                           &i->bayes_logloss, TS_ERR_IO));
+    TS_DO(ts_hdf5_put_attr(file, "bayes_auc", H5T_NATIVE_DOUBLE, &i->bayes_auc,
+                           TS_ERR_IO));
   }
-done:
-  H5Tclose(text);
-  return err;
-}
-
-static ts_err make_column(ts_writer *w, hid_t file, ts_column *c) {
-  ts_err err = TS_OK;
-  const char *feature;
-  char name[512];
-  (void)ts_feature_table(w->source->config, c->feature, &feature);
-  snprintf(name, sizeof name, "sparse/%.400s", feature);
-  hid_t group = H5Gcreate2(file, name, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
-  if (group < 0)
-    return ts_fail(TS_ERR_IO, "%s: group %s can't be made: %s", w->temp, name,
-                   ts_hdf5_why());
-  TS_TRY(make(group, "values", H5T_STD_I64LE, c->total, 1, &c->at.values));
-  /* Who opens the file knows how many rows its ids need. */
-  TS_TRY(ts_hdf5_put_attr(group, "max_id", H5T_NATIVE_INT64, &c->max_id,
-                          TS_ERR_IO));
-  if (c->ragged)
-    TS_TRY(make(group, "offsets", H5T_STD_I64LE, w->n + 1, 1, &c->at.offsets));
-  if (c->weighted)
-    TS_TRY(make(group, "weights", H5T_IEEE_F32LE, c->total, 1, &c->at.weights));
-done:
-  H5Gclose(group);
-  return err;
+  return TS_OK;
 }
 
 static ts_err make_file(ts_writer *w) {
   ts_err err = TS_OK;
   const ts_source_info *i = &w->source->info;
-  unlink(w->temp);
+  hid_t file;
   ts_hdf5_lock();
-  hid_t file =
-      TS_HDF5(H5Fcreate(w->temp, H5F_ACC_EXCL, H5P_DEFAULT, H5P_DEFAULT));
-  if (file < 0) TS_THROW(TS_ERR_IO, "%s: %s", w->temp, ts_hdf5_why());
+  TS_TRY(ts_dataset_make(&file, w->temp, w->n));
   TS_TRY(put_attrs(w, file));
-  TS_TRY(make(file, "labels", H5T_IEEE_F32LE, w->n, i->n_tasks, &w->at[0]));
+  TS_TRY(ts_dataset_make_array(file, "labels", H5T_IEEE_F32LE, w->n, i->n_tasks,
+                               &w->at[0]));
   if (w->n_dense)
-    TS_TRY(make(file, "dense", H5T_IEEE_F32LE, w->n, w->n_dense, &w->at[1]));
+    TS_TRY(ts_dataset_make_array(file, "dense", H5T_IEEE_F32LE, w->n,
+                                 w->n_dense, &w->at[1]));
   if (i->has_weights)
-    TS_TRY(make(file, "sample_weights", H5T_IEEE_F32LE, w->n, 1, &w->at[2]));
-  hid_t group =
-      H5Gcreate2(file, "sparse", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
-  if (group >= 0) H5Gclose(group);
-  for (int32_t k = 0; k < w->n_columns; k++)
-    TS_TRY(make_column(w, file, &w->columns[k]));
+    TS_TRY(ts_dataset_make_array(file, "sample_weights", H5T_IEEE_F32LE, w->n,
+                                 1, &w->at[2]));
+  for (int32_t k = 0; k < w->n_columns; k++) {
+    ts_column *c = &w->columns[k];
+    const char *feature;
+    (void)ts_feature_table(w->source->config, c->feature, &feature);
+    c->all.offsets = c->ragged;
+    c->all.weights = c->weighted;
+    TS_TRY(ts_dataset_make_feature(file, feature, w->n, &c->all));
+  }
 done:
   err = ts_hdf5_close(file, w->temp, err, TS_ERR_IO);
   ts_hdf5_unlock();
@@ -230,9 +179,9 @@ static ts_err put_column(ts_writer *w, int32_t k, int64_t at, int32_t n,
   const ts_column *c = &w->columns[k];
   const ts_jagged *j = bags_of(w, k);
   const int64_t id0 = c->before + *done_ids;
-  TS_DO(put(w, j->ids, j->n_ids * 8, c->at.values + id0 * 8));
+  TS_DO(put(w, j->ids, j->n_ids * 8, c->all.at.values + id0 * 8));
   if (c->weighted && j->weights)
-    TS_DO(put(w, j->weights, j->n_ids * 4, c->at.weights + id0 * 4));
+    TS_DO(put(w, j->weights, j->n_ids * 4, c->all.at.weights + id0 * 4));
   if (c->ragged) {
     int64_t end = id0;
     for (int32_t b = 0; b < n; b++) {
@@ -240,7 +189,7 @@ static ts_err put_column(ts_writer *w, int32_t k, int64_t at, int32_t n,
       end += ts_jagged_length(j, b);
     }
     offsets[n] = end; /* the next chunk, or rank, writes the same number */
-    TS_DO(put(w, offsets, ((int64_t)n + 1) * 8, c->at.offsets + at * 8));
+    TS_DO(put(w, offsets, ((int64_t)n + 1) * 8, c->all.at.offsets + at * 8));
   }
   *done_ids += j->n_ids;
   return TS_OK;
@@ -319,7 +268,7 @@ static ts_err writer_start(ts_writer *w) {
   for (int32_t f = 0; f < w->of.n_features; f++) {
     ts_column *x = &w->columns[w->of.column[f]];
     const bool weighted = ts_feature_table(c, f, NULL)->weighted;
-    x->max_id = -1;
+    x->all.max_id = -1;
     if (w->of.first[f] == f || (weighted && !x->weighted)) x->feature = f;
     x->weighted |= weighted;
   }
@@ -335,7 +284,8 @@ ts_err ts_dataset_write(const char *path, ts_source *source, ts_comm *comm) {
   TS_TRY(ts_agree(comm, w.first ? make_file(&w) : TS_OK));
   TS_TRY(ts_comm_bcast(comm, w.at, sizeof w.at, 0));
   for (int32_t k = 0; k < w.n_columns; k++)
-    TS_TRY(ts_comm_bcast(comm, &w.columns[k].at, sizeof w.columns[k].at, 0));
+    TS_TRY(ts_comm_bcast(comm, &w.columns[k].all.at, sizeof w.columns[k].all.at,
+                         0));
   TS_TRY(ts_agree(comm, put_all(&w)));
   TS_TRY(ts_agree(comm, w.first ? give_name(&w) : TS_OK));
 done:

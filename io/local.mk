@@ -54,6 +54,8 @@ tessera_sources += \
   io/datetime.h \
   io/dataset_array.c \
   io/dataset_array.h \
+  io/dataset_make.c \
+  io/dataset_make.h \
   io/dataset_rows.c \
   io/dataset_write.c \
   io/dataset_write.h \
@@ -105,6 +107,14 @@ tessera_sources += \
   io/schema.c \
   io/schema_find.c \
   io/schema_layers.h \
+  io/numbering.c \
+  io/numbering.h \
+  io/sequences.c \
+  io/sequences.h \
+  io/sequences_read.c \
+  io/sequences_impl.h \
+  io/sequences_write.c \
+  io/sequences_write.h \
   io/sheet.c \
   io/sheet_csv.c \
   io/sheet.h \

@@ -7,24 +7,10 @@
 
 #include "base/file.h"
 #include "base/mem.h"
+#include "io/csv_fields.h"
 #include "io/sheet_impl.h"
 
 /* ---- text ---------------------------------------------------------------- */
-
-/* A cell in quotes where it could not be told from what is around it. */
-static ts_err add_text(ts_str *s, const char *text, size_t width) {
-  const size_t n = strnlen(text, width);
-  bool quoted = n && (text[0] == ' ' || text[n - 1] == ' ');
-  for (size_t i = 0; i < n; i++)
-    quoted |=
-        text[i] == ',' || text[i] == '"' || text[i] == '\n' || text[i] == '\r';
-  if (!quoted) return ts_str_append_bytes(s, text, n);
-  TS_DO(ts_str_append_bytes(s, "\"", 1));
-  for (size_t i = 0; i < n; i++)
-    TS_DO(ts_str_append_bytes(s, text[i] == '"' ? "\"\"" : text + i,
-                              text[i] == '"' ? 2 : 1));
-  return ts_str_append_bytes(s, "\"", 1);
-}
 
 static ts_err add_cell(ts_str *s, const ts_sheet_column *c, const char *data) {
   char text[64];
@@ -33,7 +19,7 @@ static ts_err add_cell(ts_str *s, const ts_sheet_column *c, const char *data) {
   float x;
   switch (c->kind) {
   case TS_SHEET_TEXT:
-    return add_text(s, data, (size_t)c->width);
+    return ts_csv_add(s, data, strnlen(data, (size_t)c->width));
   case TS_SHEET_I64:
     memcpy(&i, data, sizeof i);
     snprintf(text, sizeof text, "%lld", (long long)i);
@@ -73,7 +59,7 @@ static ts_err add_header(ts_sheet *f) {
       snprintf(name, sizeof name, "%.240s%.240s", c->head ? c->head : c->name,
                c->heads ? c->heads[j] : number);
       if (more) TS_DO(ts_str_append_bytes(&f->text, ",", 1));
-      TS_DO(add_text(&f->text, name, sizeof name));
+      TS_DO(ts_csv_add(&f->text, name, strlen(name)));
     }
   }
   return ts_str_append_bytes(&f->text, "\n", 1);

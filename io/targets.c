@@ -158,7 +158,7 @@ static void draw(const ts_targets *t, int64_t *ids, int32_t n, int64_t place,
       .counter = {(uint32_t)place, (uint32_t)(place >> 32), (uint32_t)j, 0}};
   ts_rng_key(w.key,
              (uint64_t)t->config->run.seed ^ ts_mix64((uint64_t)t->epoch + 1),
-             TS_RNG_NEGATIVES);
+             TS_RNG_CANDIDATES);
   for (int32_t k = 1; k <= n; k++)
     for (int tries = 0; tries < TRIES; tries++) {
       ids[k] = next_id(t, &w);

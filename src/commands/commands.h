@@ -50,6 +50,10 @@ typedef struct ts_args {
    * --metric NAME, --halving; compare: --resamples N, --seed N */
   const char *space, *trials, *parallel, *seed, *launch, *metric, *resamples;
   bool halving;
+  /* convert: --sequences EVENTS, --lists, and what goes with it */
+  const char *sequences, *columns, *targets, *leave, *split_at, *max_length;
+  const char *min_count, *negatives;
+  bool lists;
 } ts_args;
 
 typedef struct ts_command {
@@ -67,6 +71,7 @@ ts_err ts_cmd_predict(const ts_args *);
 ts_err ts_cmd_compare(const ts_args *);
 ts_err ts_cmd_plan(const ts_args *);
 ts_err ts_cmd_convert(const ts_args *);
+ts_err ts_convert_sequences(const ts_args *); /* --sequences: rank 0 does it */
 ts_err ts_cmd_generate(const ts_args *);
 ts_err ts_cmd_init(const ts_args *);
 ts_err ts_cmd_inspect(const ts_args *);

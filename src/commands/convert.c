@@ -1,5 +1,6 @@
 /* convert.c - `tessera convert DECK [train|valid|eval] --out FILE`, and
- * `tessera generate`, which does the same with synthetic data. */
+ * `tessera generate`, which does the same with synthetic data.  Logs of events:
+ * convert_sequences.c. */
 #include <math.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -134,7 +135,7 @@ done:
 }
 
 ts_err ts_cmd_convert(const ts_args *a) {
-  return write_data(a, false);
+  return a->sequences ? ts_convert_sequences(a) : write_data(a, false);
 }
 
 ts_err ts_cmd_generate(const ts_args *a) {

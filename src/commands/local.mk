@@ -29,6 +29,7 @@ tessera_sources += \
   src/commands/commands.h \
   src/commands/compare.c \
   src/commands/convert.c \
+  src/commands/convert_sequences.c \
   src/commands/eval.c \
   src/commands/help.c \
   src/commands/init.c \

@@ -32,7 +32,7 @@ def philox(c, k):
 
 
 def words(epoch, place, j):
-    key = mix((o["seed"] ^ mix(epoch + 1)) ^ mix(9))  # 9: TS_RNG_NEGATIVES
+    key = mix((o["seed"] ^ mix(epoch + 1)) ^ mix(11))  # 11: TS_RNG_CANDIDATES
     for block in range(1 << 30):
         yield from philox([place & 0xffffffff, place >> 32, j, block], [key & 0xffffffff, key >> 32])
 

@@ -1,0 +1,56 @@
+/* sequences.h - a log of events as one sequence of items a user.
+ *
+ * Text, .gz too, in lines: "user item", or "user item time" in any order, or
+ * with LISTS "user item item ..." .  Fields are parted by tabs where the first
+ * line has one, else by "::", else by commas, else by blanks; of lists by any
+ * of tabs, commas and blanks.  Blank lines are none.
+ *
+ * The first line is a header where COLUMNS names columns, where it begins
+ * "user..." and "item...", where its time is no number, and where it has a word
+ * in a column in which the second line has an integer.
+ *
+ * Users, and items, are integers from 0 on where all that the file has are
+ * written so (without leading zeros, below 2^63), else words, which are
+ * numbered from 1 on in the order in which the file has them first.
+ * All of it is Local. */
+#pragma once
+
+#include "io/numbering.h"
+
+typedef struct ts_sequences_of {
+  const char *path;
+  bool lists;
+  /* of user, item and time: names of the header, or numbers from 1; n 0: as
+   * they come, 2: there is no time */
+  const char *columns[3];
+  int32_t n_columns;
+  int64_t min_count;    /* users and items with fewer events are left out, until
+                           there is none; 1: all are kept */
+  const char *split_at; /* a time; NULL: none */
+} ts_sequences_of;
+
+/* Users, or items, by their ids. */
+typedef struct ts_sequence_ids {
+  int32_t n;
+  int64_t *id;        /* (n) ascending: what data sets have */
+  int32_t *word;      /* (n) its number in NAMES; NULL: the file has integers */
+  ts_numbering names; /* of all that the file has */
+  int64_t line; /* the file's first one that has a word that is no integer;
+                   0: none */
+} ts_sequence_ids;
+
+typedef struct ts_sequences {
+  ts_sequence_ids users, items;
+  int64_t n_events;
+  int64_t *offsets; /* (users.n + 1) of ITEM */
+  int32_t *item;    /* (n_events) place in ITEMS; a user's are by time, then by
+                       line, the oldest first */
+  int64_t *before;  /* (users.n) of a user's events are before SPLIT_AT; NULL:
+                       none is given */
+} ts_sequences;
+
+/* Errors of DATA name the line.  To be reset in any case.  Memory: 16 bytes an
+ * event while lines are read (8 without times), 12 more while they are grouped.
+ */
+ts_err ts_sequences_read(ts_sequences *, const ts_sequences_of *);
+void ts_sequences_reset(ts_sequences *);

@@ -1,0 +1,373 @@
+/* sequences_write.c - sequences as data sets. */
+#include "io/sequences_write.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/mem.h"
+#include "base/rng.h"
+#include "io/csv_fields.h"
+#include "io/dataset_make.h"
+#include "runtime/progress.h"
+
+const char *const ts_part_names[TS_PARTS] = {"train", "valid", "test"};
+
+/* ---- samples ------------------------------------------------------------- */
+
+/* Events of a user: [item, item_end) and [next, next_end). */
+typedef struct ts_user_sample {
+  int64_t item, item_end, next, next_end;
+} ts_user_sample;
+
+/* Of N events of user U: train has [0, *train), test's targets are [*test, N),
+ * and valid's what is between. */
+static void divide(const ts_sequences *s, const ts_sequences_form *f, int32_t u,
+                   int64_t n, int64_t *train, int64_t *test) {
+  const bool left = f->leave > 0 && n > f->leave;
+  *train = left ? n - f->leave : n;
+  *test = left ? *train + (f->leave > 1) : n;
+  if (s->before) *train = *test = s->before[u];
+  if (f->targets == TS_TARGETS_USERS) *train = *test = 0;
+}
+
+/* The K-th sample of user U in PART; false: there are not so many. */
+static bool sample_of(const ts_sequences *s, const ts_sequences_form *f,
+                      int part, int32_t u, int64_t k, ts_user_sample *x) {
+  const bool shift = f->targets == TS_TARGETS_SHIFT;
+  const int64_t n = s->offsets[u + 1] - s->offsets[u];
+  int64_t train, test;
+  divide(s, f, u, n, &train, &test);
+  if (part != TS_PART_TRAIN) {
+    const int64_t at = part == TS_PART_VALID ? train : test;
+    *x = (ts_user_sample){0, at, at, part == TS_PART_VALID ? test : n};
+    if (k || x->next == x->next_end || (shift && !at)) return false;
+  } else if (shift) {
+    *x = (ts_user_sample){0, train - 1, 1, train};
+    if (k || train < 2) return false;
+  } else {
+    *x = (ts_user_sample){0, 0, k, k + 1};
+    return k < train;
+  }
+  if (!shift) x->item_end = 0;
+  if (f->max_length && x->item_end > f->max_length) {
+    x->item = x->item_end - f->max_length;
+    if (part == TS_PART_TRAIN) x->next = x->item + 1;
+  }
+  return true;
+}
+
+/* ---- ids that a user never had ------------------------------------------- */
+
+typedef struct ts_strangers {
+  const ts_sequences *s;
+  const ts_sequences_form *form;
+  int32_t *seen;  /* (items.n) u + 1: user u had it, or it is drawn already */
+  int32_t *drawn; /* (negatives) */
+} ts_strangers;
+
+static ts_err refuse_user(const ts_strangers *x, int32_t u, int64_t left) {
+  char user[64];
+  const ts_sequence_ids *ids = &x->s->users;
+  if (ids->word)
+    snprintf(user, sizeof user, "\"%.40s\"",
+             ts_numbering_word(&ids->names, ids->word[u]));
+  else
+    snprintf(user, sizeof user, "%lld", (long long)ids->id[u]);
+  return ts_fail(TS_ERR_DATA,
+                 "user %s had all items but %lld: --negatives %lld takes more",
+                 user, (long long)left, (long long)x->form->negatives);
+}
+
+/* Marks what user U had. */
+static ts_err meet(ts_strangers *x, int32_t u) {
+  const ts_sequences *s = x->s;
+  int64_t left = s->items.n;
+  if (!x->form->negatives) return TS_OK;
+  for (int64_t i = s->offsets[u]; i < s->offsets[u + 1]; i++) {
+    left -= x->seen[s->item[i]] != u + 1;
+    x->seen[s->item[i]] = u + 1;
+  }
+  return left < x->form->negatives ? refuse_user(x, u, left) : TS_OK;
+}
+
+/* DRAWN for TARGET of user U, whom meet has marked. */
+static void draw(ts_strangers *x, int32_t u, uint32_t target) {
+  const int64_t wanted = x->form->negatives;
+  uint32_t words[4] = {0};
+  int64_t n = 0;
+  for (uint64_t i = 0; n < wanted; i++) {
+    const uint32_t *w = &words[i % 2 * 2];
+    if (i % 2 == 0)
+      ts_rng4(words, x->form->seed, TS_RNG_NEGATIVES,
+              (uint64_t)x->s->users.id[u], (uint32_t)(i / 2), target);
+    const int32_t item = (int32_t)(ts_rng_unit64(w[0], w[1]) * x->s->items.n);
+    if (item == x->s->items.n || x->seen[item] == u + 1) continue;
+    x->seen[item] = u + 1;
+    x->drawn[n++] = item;
+  }
+  for (int64_t i = 0; i < n; i++) x->seen[x->drawn[i]] = 0;
+}
+
+/* ---- a file -------------------------------------------------------------- */
+
+/* An array of the file that is filled in order. */
+typedef struct ts_stream {
+  int64_t at; /* byte of the file */
+  int32_t n;
+  int64_t room[8192];
+} ts_stream;
+
+enum { USER, ITEM, ITEM_OFFSETS, NEXT, NEXT_OFFSETS, N_STREAMS };
+
+typedef struct ts_part {
+  const ts_sequences *s;
+  const ts_sequences_form *form;
+  int part;
+  char temp[4200];
+  ts_part_counts n;
+  ts_dataset_bags user, item, next;
+  int64_t labels; /* byte of the file */
+  ts_strangers strangers;
+  ts_stream *streams; /* (N_STREAMS) */
+  int fd;
+} ts_part;
+
+static int64_t negatives_of(const ts_part *p) {
+  return p->part == TS_PART_TRAIN ? 0 : p->form->negatives;
+}
+
+static void note_largest(const ts_part *p, ts_dataset_bags *b,
+                         const int32_t *item, int64_t n) {
+  for (int64_t i = 0; i < n; i++)
+    if (p->s->items.id[item[i]] > b->max_id)
+      b->max_id = p->s->items.id[item[i]];
+}
+
+/* How much there is. */
+static void count(ts_part *p) {
+  const ts_sequences *s = p->s;
+  const bool shift = p->form->targets == TS_TARGETS_SHIFT;
+  const int64_t each = 1 + negatives_of(p);
+  ts_user_sample x;
+  p->user.max_id = p->item.max_id = p->next.max_id = -1;
+  for (int32_t u = 0; u < s->users.n; u++)
+    for (int64_t k = 0; sample_of(s, p->form, p->part, u, k, &x); k++) {
+      const int32_t *events = s->item + s->offsets[u];
+      const int64_t n_next = x.next_end - x.next;
+      p->n.n_samples++;
+      p->n.n_items += x.item_end - x.item;
+      p->n.n_next += n_next * each;
+      p->user.max_id = s->users.id[u]; /* they ascend */
+      p->next.offsets |= n_next * each != 1;
+      note_largest(p, &p->item, events + x.item, x.item_end - x.item);
+      note_largest(p, &p->next, events + x.next, n_next);
+    }
+  /* Of what is drawn all items may be there. */
+  if (each > 1) p->next.max_id = s->items.id[s->items.n - 1];
+  p->item.offsets = shift;
+  p->user.n_ids = p->n.n_samples;
+  p->item.n_ids = p->n.n_items;
+  p->next.n_ids = p->n.n_next;
+}
+
+static ts_err make_file(ts_part *p) {
+  ts_err err = TS_OK;
+  const int64_t n = p->n.n_samples;
+  hid_t file;
+  ts_hdf5_lock();
+  TS_TRY(ts_dataset_make(&file, p->temp, n));
+  TS_TRY(
+      ts_dataset_make_array(file, "labels", H5T_IEEE_F32LE, n, 1, &p->labels));
+  TS_TRY(ts_dataset_make_feature(file, "user", n, &p->user));
+  if (p->form->targets == TS_TARGETS_SHIFT)
+    TS_TRY(ts_dataset_make_feature(file, "item", n, &p->item));
+  TS_TRY(ts_dataset_make_feature(file, "next", n, &p->next));
+  p->streams[USER].at = p->user.at.values;
+  p->streams[ITEM].at = p->item.at.values;
+  p->streams[ITEM_OFFSETS].at = p->item.at.offsets;
+  p->streams[NEXT].at = p->next.at.values;
+  p->streams[NEXT_OFFSETS].at = p->next.at.offsets;
+done:
+  err = ts_hdf5_close(file, p->temp, err, TS_ERR_IO);
+  ts_hdf5_unlock();
+  return err;
+}
+
+static ts_err flush(ts_part *p, int which) {
+  ts_stream *x = &p->streams[which];
+  TS_DO(ts_pwrite(p->fd, x->room, x->n * 8, x->at, p->temp, TS_ERR_IO));
+  x->at += x->n * 8;
+  x->n = 0;
+  return TS_OK;
+}
+
+static ts_err push(ts_part *p, int which, int64_t value) {
+  ts_stream *x = &p->streams[which];
+  x->room[x->n++] = value;
+  return x->n == sizeof x->room / 8 ? flush(p, which) : TS_OK;
+}
+
+static ts_err put_sample(ts_part *p, int32_t u, const ts_user_sample *x,
+                         ts_part_counts *done) {
+  const ts_sequences *s = p->s;
+  const int32_t *events = s->item + s->offsets[u];
+  const int64_t n = s->offsets[u + 1] - s->offsets[u], more = negatives_of(p);
+  TS_DO(push(p, USER, s->users.id[u]));
+  for (int64_t i = x->item; i < x->item_end; i++)
+    TS_DO(push(p, ITEM, s->items.id[events[i]]));
+  if (more) TS_DO(meet(&p->strangers, u));
+  for (int64_t i = x->next; i < x->next_end; i++) {
+    TS_DO(push(p, NEXT, s->items.id[events[i]]));
+    if (more) draw(&p->strangers, u, (uint32_t)(n - 1 - i));
+    for (int64_t k = 0; k < more; k++)
+      TS_DO(push(p, NEXT, s->items.id[p->strangers.drawn[k]]));
+  }
+  done->n_items += x->item_end - x->item;
+  done->n_next += (x->next_end - x->next) * (1 + more);
+  if (p->item.offsets) TS_DO(push(p, ITEM_OFFSETS, done->n_items));
+  if (p->next.offsets) TS_DO(push(p, NEXT_OFFSETS, done->n_next));
+  return TS_OK;
+}
+
+static ts_err put_labels(ts_part *p) {
+  static const float zeros[16384];
+  for (int64_t i = 0; i < p->n.n_samples; i += 16384) {
+    const int64_t left = p->n.n_samples - i;
+    TS_DO(ts_pwrite(p->fd, zeros, 4 * (left < 16384 ? left : 16384),
+                    p->labels + 4 * i, p->temp, TS_ERR_IO));
+  }
+  return TS_OK;
+}
+
+static ts_err put_all(ts_part *p) {
+  ts_user_sample x;
+  ts_part_counts done = {0};
+  ts_work work =
+      ts_work_begin("writing", p->temp, (double)p->n.n_samples, "samples");
+  p->fd = ts_file_open(p->temp, O_RDWR);
+  if (p->fd < 0) return ts_fail_errno(TS_ERR_IO, p->temp);
+  TS_DO(put_labels(p));
+  if (p->item.offsets) TS_DO(push(p, ITEM_OFFSETS, 0));
+  if (p->next.offsets) TS_DO(push(p, NEXT_OFFSETS, 0));
+  for (int32_t u = 0; u < p->s->users.n; u++)
+    for (int64_t k = 0; sample_of(p->s, p->form, p->part, u, k, &x); k++) {
+      TS_DO(put_sample(p, u, &x, &done));
+      if (++done.n_samples % 1024 == 0)
+        ts_work_at(&work, (double)done.n_samples);
+    }
+  for (int k = 0; k < N_STREAMS; k++) TS_DO(flush(p, k));
+  return ts_file_sync(p->fd) == 0 ? TS_OK : ts_fail_errno(TS_ERR_IO, p->temp);
+}
+
+/* ---- the files ----------------------------------------------------------- */
+
+/* Those of words come behind the parts. */
+enum { USERS_CSV = TS_PARTS, ITEMS_CSV, N_FILES };
+static const char *const ends[N_FILES] = {"train.h5", "valid.h5", "test.h5",
+                                          "users.csv", "items.csv"};
+
+static void name_file(char path[4200], const char *prefix, int file,
+                      bool temporary) {
+  snprintf(path, 4200, "%.4000s.%s%s", prefix, ends[file],
+           temporary ? ".part" : "");
+}
+
+static bool has_file(const ts_sequences *s, const ts_sequences_form *f,
+                     int file) {
+  const bool users = f->targets == TS_TARGETS_USERS;
+  switch (file) {
+  case TS_PART_TRAIN:
+    return !users;
+  case TS_PART_VALID:
+    return !users && !s->before && f->leave > 1;
+  case TS_PART_TEST:
+    return users || s->before || f->leave > 0;
+  default:
+    return (file == USERS_CSV ? &s->users : &s->items)->word != NULL;
+  }
+}
+
+static ts_err write_part(const ts_sequences *s, const ts_sequences_form *f,
+                         int part, ts_part_counts *counts) {
+  ts_err err = TS_OK;
+  ts_part p = {.s = s, .form = f, .part = part, .fd = -1};
+  p.strangers = (ts_strangers){.s = s, .form = f};
+  name_file(p.temp, f->prefix, part, true);
+  count(&p);
+  if (!p.n.n_samples)
+    TS_THROW(TS_ERR_DATA,
+             "there are no samples to %s: the users have too few events for "
+             "what is left out (--leave, --split-at)",
+             part == TS_PART_TRAIN ? "train on" : ts_part_names[part]);
+  if (negatives_of(&p)) {
+    TS_TRY(ts_mem_many(p.strangers.seen, s->items.n, INPUT));
+    TS_TRY(ts_mem_many(p.strangers.drawn, f->negatives, INPUT));
+  }
+  TS_TRY(ts_mem_many(p.streams, N_STREAMS, INPUT));
+  TS_TRY(make_file(&p));
+  TS_TRY(put_all(&p));
+  *counts = p.n;
+done:
+  if (p.fd >= 0) close(p.fd);
+  ts_mem_free_all(p.strangers.seen, p.strangers.drawn, p.streams);
+  return err;
+}
+
+/* "user,word", and a line for each. */
+static ts_err write_words(const ts_sequence_ids *ids, const char *prefix,
+                          int file) {
+  ts_err err = TS_OK;
+  ts_str line = {0};
+  char temp[4200];
+  name_file(temp, prefix, file, true);
+  unlink(temp);
+  FILE *f = ts_file_stream(temp, "wx");
+  if (!f) return ts_fail_errno(TS_ERR_IO, temp);
+  fprintf(f, "%s,word\n", file == USERS_CSV ? "user" : "item");
+  for (int32_t i = 0; i < ids->n; i++) {
+    line.n_bytes = 0;
+    TS_TRY(ts_str_append(&line, "%lld,", (long long)ids->id[i]));
+    TS_TRY(ts_csv_add(&line, ts_numbering_word(&ids->names, ids->word[i]),
+                      ts_numbering_bytes(&ids->names, ids->word[i])));
+    TS_TRY(ts_str_append_bytes(&line, "\n", 1));
+    fwrite(line.text, 1, line.n_bytes, f);
+  }
+done:
+  if (ts_file_close(f) != 0 && err == TS_OK)
+    err = ts_fail_errno(TS_ERR_IO, temp);
+  ts_str_reset(&line);
+  return err;
+}
+
+/* All of them get their names, or are removed. */
+static ts_err finish(const ts_sequences *s, const ts_sequences_form *f,
+                     ts_err err) {
+  char path[4200], temp[4200];
+  for (int k = 0; k < N_FILES; k++) {
+    if (!has_file(s, f, k)) continue;
+    name_file(path, f->prefix, k, false);
+    name_file(temp, f->prefix, k, true);
+    if (err == TS_OK && ts_file_rename(temp, path) != 0)
+      err = ts_fail_errno(TS_ERR_IO, path);
+    if (err != TS_OK) unlink(temp);
+  }
+  return err;
+}
+
+ts_err ts_sequences_write(const ts_sequences *s, const ts_sequences_form *f,
+                          ts_part_counts counts[TS_PARTS]) {
+  ts_err err = TS_OK;
+  memset(counts, 0, TS_PARTS * sizeof *counts);
+  for (int k = 0; k < N_FILES; k++) {
+    if (!has_file(s, f, k)) continue;
+    if (k < TS_PARTS)
+      TS_TRY(write_part(s, f, k, &counts[k]));
+    else
+      TS_TRY(write_words(k == USERS_CSV ? &s->users : &s->items, f->prefix, k));
+  }
+done:
+  return finish(s, f, err);
+}

@@ -1,0 +1,52 @@
+/* sequences_write.h - sequences as data sets: one to train on, one to validate,
+ * one to test.
+ *
+ * A sample has the features user (one id), item (the sequence, oldest first)
+ * and next (targets), and a label that is 0.  Of a user with n events
+ * s[0 .. n - 1] and LEAVE = N, the last N are left out of training, where
+ * n > N; else none is:
+ *
+ *   shift  train  item = s[0 .. m - 2], next = s[1 .. m - 1], m = n - N >= 2
+ *          valid  item = s[0 .. n - N - 1], next = s[n - N]; none where N < 2
+ *          test   item = what is before next = the rest: N - 1, 1 where N = 1
+ *   pairs  the same next, each of s[0 .. m - 1] as a sample of train; no item
+ *   users  test   next = s[0 .. n - 1]; no item, and nothing else
+ *
+ * With a split in time (ts_sequences.before) m is what is before it, and test's
+ * next is what is not; shift needs m >= 1 there.  All of it is Local. */
+#pragma once
+
+#include "io/sequences.h"
+
+typedef enum {
+  TS_TARGETS_SHIFT,
+  TS_TARGETS_PAIRS,
+  TS_TARGETS_USERS
+} ts_sequence_targets;
+
+typedef struct ts_sequences_form {
+  const char *prefix; /* of the files: PREFIX.train.h5 */
+  ts_sequence_targets targets;
+  int64_t leave;
+  int64_t max_length; /* the newest so many of item, and of shift's train of
+                         next; 0: all */
+  /* Behind each target of valid and test so many ids that the user never had,
+   * each of them once, drawn by Philox from (seed, user, target) alone. */
+  int64_t negatives;
+  uint64_t seed;
+} ts_sequences_form;
+
+enum { TS_PART_TRAIN, TS_PART_VALID, TS_PART_TEST, TS_PARTS };
+extern const char *const ts_part_names[TS_PARTS]; /* "train" */
+
+/* What a part's file has; no samples: there is no such file. */
+typedef struct ts_part_counts {
+  int64_t n_samples, n_items, n_next;
+} ts_part_counts;
+
+/* Writes the parts, and PREFIX.users.csv and PREFIX.items.csv where these are
+ * words (columns user,word and item,word): under temporary names until all of
+ * them are whole.  DATA: a part has no samples, or a user leaves too few items.
+ */
+ts_err ts_sequences_write(const ts_sequences *, const ts_sequences_form *,
+                          ts_part_counts counts[TS_PARTS]);
