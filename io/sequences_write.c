@@ -299,9 +299,9 @@ static ts_err write_part(const ts_sequences *s, const ts_sequences_form *f,
   count(&p);
   if (!p.n.n_samples)
     TS_THROW(TS_ERR_DATA,
-             "there are no samples to %s: the users have too few events for "
-             "what is left out (--leave, --split-at)",
-             part == TS_PART_TRAIN ? "train on" : ts_part_names[part]);
+             "%.4000s.%s would have no samples: the users have too few events "
+             "for what is left out of training (--leave, --split-at)",
+             f->prefix, ends[part]);
   if (negatives_of(&p)) {
     TS_TRY(ts_mem_many(p.strangers.seen, s->items.n, INPUT));
     TS_TRY(ts_mem_many(p.strangers.drawn, f->negatives, INPUT));

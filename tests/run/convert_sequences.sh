@@ -1,0 +1,133 @@
+#!/bin/sh
+# convert_sequences.sh - logs of events as data sets of sequences: every shape of
+# log, kind of target and option against what Python works out event by event;
+# mistakes; ranks; a run that reads them.  With TESSERA_DATA_DIR MovieLens, too.
+# seconds: 60
+. "$srcdir/tests/support/common.sh"
+python=python3
+[ -x /usr/bin/python3 ] && /usr/bin/python3 -c 'import h5py, numpy' 2>/dev/null && python=/usr/bin/python3
+$python -c 'import h5py, numpy' 2>/dev/null || { echo "python3 with numpy and h5py is not here"; exit 77; }
+oracle=$srcdir/tests/run/convert_sequences.py
+mkdir "$work/out"
+check "logs" $python "$oracle" make "$work"
+# Starting takes longer than the work: eight at a time.
+n_begun=0
+begin() { # command...
+  n_begun=$((n_begun + 1)); n_checks=$((n_checks + 1))
+  "$@" > "$work/said-$n_begun" 2>&1 || { echo "FAILED: $*"; cat "$work/said-$n_begun"; touch "$work/failed"; } &
+  [ $((n_begun % 8)) != 0 ] || wait
+}
+end() { wait; [ ! -e "$work/failed" ] || exit 1; }
+convert() { # NAME LOG OPTIONS
+  name=$1; log=$work/$2; shift 2
+  $run "$TESSERA" convert --sequences "$log" --out "$work/out/$name" "$@" && echo "$work/out/$name" "$log" "$@" >> "$work/cases"
+}
+good() { begin convert "$@"; }
+
+run=
+# Targets, and what is left out of training.
+good plain events.txt
+for n in 0 1 2 4; do
+  good shift$n events.txt --leave $n
+  good pairs$n events.txt --leave $n --targets pairs
+done
+good users events.txt --targets users
+good short events.txt --max-length 3
+good shortest events.txt --max-length 1 --leave 1
+good common events.txt --min-count 5
+good common-pairs words.csv --min-count 5 --targets pairs
+# Shapes of logs.
+good blanks blanks.txt
+good timed timed.tsv
+good dat dat.gz --columns 1,2,4
+good untimed dat.gz --columns 1,2
+good fractions fractions.csv --columns user_id,item_id,when
+good named fractions.csv --columns user_id,item_id --targets users
+good close close.txt
+good words words.csv
+good mixed mixed.txt
+good lists lists.txt --lists
+good lists-csv lists.csv --lists --targets pairs --leave 0
+good split timed.tsv --split-at 5
+good split-fraction timed.tsv --split-at 4.5 --max-length 4
+good split-pairs fractions.csv --columns user_id,item_id,when --split-at 0 --targets pairs
+# Items that a user never had.
+good n-one events.txt --negatives 20 --seed 3
+good n-again events.txt --negatives 20 --seed 3
+good n-short events.txt --negatives 20 --seed 3 --max-length 2
+good n-leave events.txt --negatives 20 --seed 3 --leave 1
+good n-seed events.txt --negatives 20 --seed 4
+good n-many lists.txt --lists --negatives 35
+good n-pairs words.csv --negatives 5 --targets pairs --leave 3
+# Two ranks: one of them does it.
+run="${MPIRUN:-mpirun} -q -n 2"
+good two timed.tsv --max-length 5
+run=
+end
+check "says how many" grep -q 'out/plain.train.h5: 3[0-9] samples, [0-9]* ids of item, [0-9]* of next' "$work/said-1"
+check "as worked out" $python "$oracle" check "$work/cases"
+
+# A run reads them.
+cat > "$work/read.deck" <<DECK
+run = { name = "read"; steps = 3; valid_every = 2; threads = 1; output = "$work/read"; };
+data = { train = "$work/out/n-one.train.h5"; valid = "$work/out/n-one.valid.h5"; eval = "$work/out/n-one.test.h5"; global_batch = 8; max_tokens = 4000; };
+table_defaults = { dim = 4; rows = "auto"; optimizer = { kind = "sgd"; lr = 0.1; }; };
+tables = ( { name = "item"; features = ["item"]; pooling = "none"; }, { name = "next"; features = ["next"]; }, { name = "user"; features = ["user"]; } );
+model = { layers = ( { name = "of"; kind = "pool"; in = "item"; }, { name = "click"; kind = "mlp"; in = ["of", "next", "user"]; units = [1]; last_activation = "linear"; } ); };
+DECK
+check "a run reads them" "$TESSERA" train "$work/read.deck" --quiet
+check "eval reads them" "$TESSERA" eval "$work/read.deck" --quiet
+
+# Mistakes: the code, one message, no file.
+mistake() { # CODE WORDS LOG OPTIONS
+  want=$1; words=$2; log=$3; shift 3
+  no=$(mktemp -d "$work/no-XXXXXX")
+  $run "$TESSERA" convert --sequences "$work/$log" --out "$no/no" "$@" 2> "$no.err" > "$no.out"; code=$?
+  [ $code = "$want" ] && [ "$(grep -c '^tessera: error:' "$no.err")" = 1 ] && grep -qF -- "$words" "$no.err" && rmdir "$no" && return
+  echo "code $code, not $want, or not one message \"$words\", or files:"; cat "$no.err"; ls "$no"; return 1
+}
+wrong() { begin mistake "$@"; }
+printf '1 2 3\n1 3 4\n\n1 4 x\n' > "$work/time.txt"; wrong 3 'time.txt: line 4: time "x" is no number' time.txt
+printf '1 2 3\n1 3 nan\n' > "$work/nan.txt"; wrong 3 'nan.txt: line 2: time "nan" is no number' nan.txt
+printf '1 2 3\n1 3\n' > "$work/few.txt"; wrong 3 'few.txt: line 2: has 2 columns, 3 are expected' few.txt
+printf '1 2 3 4\n' > "$work/many.txt"; wrong 3 'many.txt: line 1: has 4 columns: --columns USER,ITEM or USER,ITEM,TIME says which they are' many.txt
+wrong 3 'events.txt: line 1: has 2 columns, at least 5 are expected' events.txt --columns 1,5
+wrong 3 'fractions.csv: line 1: the header has no column "item"' fractions.csv --columns user_id,item
+printf 'user,item\n1,\n' > "$work/lacks.csv"; wrong 3 'lacks.csv: line 2: has no item' lacks.csv
+printf 'user,item\n1,"a\n' > "$work/quote.csv"; wrong 3 'quote.csv: line 2: a quote has no end' quote.csv
+printf '\n' > "$work/none.txt"; wrong 3 'none.txt: has no events' none.txt
+printf 'user item\n' > "$work/header.txt"; wrong 3 'header.txt: has no events' header.txt
+head -c 300 "$work/dat.gz" > "$work/cut.gz"; wrong 3 'cut.gz: line ' cut.gz --columns 1,2,4
+wrong 3 'missing.txt: No such file' missing.txt
+wrong 3 '--min-count 999 leaves no events' events.txt --min-count 999
+printf '1 2\n2 3\n' > "$work/single.txt"; wrong 3 'no.train.h5 would have no samples: the users have too few events' single.txt
+printf '1 2\n1 3\n' > "$work/pair.txt"; wrong 3 'no.valid.h5 would have no samples' pair.txt
+wrong 3 '--negatives 58 takes more' events.txt --negatives 58
+wrong 3 'user "u' words.csv --negatives 59
+wrong 3 'has no times for --split-at' events.txt --split-at 3
+wrong 2 '--split-at x is no number' timed.tsv --split-at x
+wrong 2 '--targets is one of shift, pairs, users, not all' events.txt --targets all
+wrong 2 '--columns a is not USER,ITEM or USER,ITEM,TIME' events.txt --columns a
+wrong 2 '--columns: columns are from 1' events.txt --columns 0,1
+wrong 2 '--leave 2000 is no number in 0 to 1000' events.txt --leave 2000
+wrong 2 '--leave and --split-at exclude each other' timed.tsv --leave 1 --split-at 3
+wrong 2 '--max-length is of --targets shift alone' events.txt --max-length 3 --targets users
+wrong 2 'and --leave 0 leaves nothing' events.txt --negatives 3 --leave 0
+wrong 2 'without a deck' events.txt "$work/read.deck"
+run="${MPIRUN:-mpirun} -q -n 2"
+wrong 3 'time.txt: line 4: time "x" is no number' time.txt
+run=
+end
+cp "$work/events.txt" "$work/self.train.h5"
+"$TESSERA" convert --sequences "$work/self.train.h5" --out "$work/self" > "$work/said" 2> "$work/err"; code=$?
+check "the log itself: code 2, not $code" test $code = 2
+check "the log itself" grep -qF 'self.train.h5 is a file to read' "$work/err"
+check "the log stays" cmp -s "$work/self.train.h5" "$work/events.txt"
+
+films=${TESSERA_DATA_DIR:-}/ml-1m-seq/ml-1m.5core.txt
+if [ -r "$films" ]; then
+  check "MovieLens" "$TESSERA" convert --sequences "$films" --out "$work/films" --max-length 200 --negatives 100 > "$work/said"
+  check "MovieLens: counts" grep -q ': 999,611 events, 6,040 users, 3,416 items' "$work/said"
+  for part in train valid test; do check "MovieLens: $part" grep -q "films.$part.h5: 6,040 samples" "$work/said"; done
+fi
+passed
