@@ -14,14 +14,24 @@ size_t ts_numbering_bytes(const ts_numbering *x, int32_t number) {
   return (size_t)(x->at[number + 1] - x->at[number] - 1);
 }
 
-/* Where WORD is, or the free slot where it belongs. */
-static int32_t *slot_of(const ts_numbering *x, const char *word,
-                        size_t n_bytes) {
+enum { HALF = 32 };
+
+static int32_t number_at(uint64_t slot) {
+  return (int32_t)((slot & UINT32_MAX) - 1);
+}
+
+/* Where WORD is, or the free slot where it belongs; *HIGH: the slot's high half
+ * for it. */
+static uint64_t *slot_of(const ts_numbering *x, const char *word,
+                         size_t n_bytes, uint64_t *high) {
   const uint64_t last = (uint64_t)x->n_slots - 1;
-  uint64_t s = ts_mix64(ts_fnv1a(TS_FNV_START, word, n_bytes)) & last;
+  const uint64_t hash = ts_mix64(ts_fnv1a(TS_FNV_START, word, n_bytes));
+  uint64_t s = hash & last;
+  *high = hash >> HALF << HALF;
   for (; x->slots[s]; s = (s + 1) & last) {
-    const int32_t k = x->slots[s] - 1;
-    if (ts_numbering_bytes(x, k) == n_bytes &&
+    const int32_t k = number_at(x->slots[s]);
+    if (x->slots[s] >> HALF == hash >> HALF &&
+        ts_numbering_bytes(x, k) == n_bytes &&
         !memcmp(ts_numbering_word(x, k), word, n_bytes))
       break;
   }
@@ -37,15 +47,18 @@ static ts_err grow(ts_numbering *x) {
   x->n_slots = 2 * capacity;
   TS_DO(ts_mem_many(x->slots, x->n_slots, WORDS));
   x->capacity = capacity;
-  for (int32_t k = 0; k < x->n; k++)
-    *slot_of(x, ts_numbering_word(x, k), ts_numbering_bytes(x, k)) = k + 1;
+  for (int32_t k = 0; k < x->n; k++) {
+    uint64_t high, *slot = slot_of(x, ts_numbering_word(x, k),
+                                   ts_numbering_bytes(x, k), &high);
+    *slot = high | ((uint32_t)k + 1);
+  }
   return TS_OK;
 }
 
 ts_err ts_numbering_of(ts_numbering *x, const char *word, size_t n_bytes,
                        int32_t *number) {
   if (x->n == x->capacity) TS_DO(grow(x));
-  int32_t *slot = slot_of(x, word, n_bytes);
+  uint64_t high, *slot = slot_of(x, word, n_bytes, &high);
   if (!*slot) {
     if (x->n == INT32_MAX - 1)
       return ts_fail(TS_ERR_DATA, "more than 2^31 different words are too many "
@@ -53,9 +66,9 @@ ts_err ts_numbering_of(ts_numbering *x, const char *word, size_t n_bytes,
     TS_DO(ts_str_append_bytes(&x->text, word, n_bytes));
     TS_DO(ts_str_append_bytes(&x->text, "", 1));
     x->at[++x->n] = (int64_t)x->text.n_bytes;
-    *slot = x->n;
+    *slot = high | (uint32_t)x->n;
   }
-  *number = *slot - 1;
+  *number = number_at(*slot);
   return TS_OK;
 }
 

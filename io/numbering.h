@@ -6,10 +6,12 @@
 
 /* {0} is the empty one. */
 typedef struct ts_numbering {
-  int32_t n;       /* words */
-  ts_str text;     /* one after the other, a NUL behind each */
-  int64_t *at;     /* (capacity + 1) where each begins in TEXT */
-  int32_t *slots;  /* (n_slots, a power of two) number + 1; 0: free */
+  int32_t n;   /* words */
+  ts_str text; /* one after the other, a NUL behind each */
+  int64_t *at; /* (capacity + 1) where each begins in TEXT */
+  /* (n_slots, a power of two) number + 1 in the low half, in the high one that
+   * of the word's hash, so that others are seldom looked at; 0: free */
+  uint64_t *slots;
   int64_t n_slots; /* at least twice the words */
   int64_t capacity;
 } ts_numbering;

@@ -15,7 +15,6 @@
 
 enum { USER, ITEM, TIME, COLUMNS_MAX = 1024, LINE_MAX_BYTES = 64 << 20 };
 static const char *const names[] = {"user", "item", "time"};
-static const char blanks[] = " \t", any[] = " \t,";
 
 typedef struct ts_log {
   const ts_sequences_of *of;
@@ -90,13 +89,18 @@ static ts_err next_line(ts_log *l, const char **p, const char **end) {
 
 /* ---- fields -------------------------------------------------------------- */
 
-/* The field from *P on, which ends at one of SIGNS; false: none is left. */
+static bool is_blank(char c, bool comma) {
+  return c == ' ' || c == '\t' || (comma && c == ',');
+}
+
+/* The field from *P on, which ends at blanks, or with COMMA at commas, too;
+ * false: none is left. */
 static bool next_field(ts_field *f, const char **p, const char *end,
-                       const char *signs) {
+                       bool comma) {
   const char *q = *p;
-  while (q < end && strchr(signs, *q)) q++;
+  while (q < end && is_blank(*q, comma)) q++;
   f->text = q;
-  while (q < end && !strchr(signs, *q)) q++;
+  while (q < end && !is_blank(*q, comma)) q++;
   f->n_bytes = (size_t)(q - f->text);
   *p = q;
   return f->n_bytes > 0;
@@ -120,7 +124,7 @@ static int split(const ts_log *l, const char *p, const char *end) {
   if (l->separator == ':') return split_pairs(l->fields, p, end);
   if (l->separator != ' ')
     return ts_csv_split(l->fields, COLUMNS_MAX, p, end, l->separator);
-  for (; next_field(&f, &p, end, blanks); n++)
+  for (; next_field(&f, &p, end, false); n++)
     if (n < COLUMNS_MAX) l->fields[n] = f;
   return n;
 }
@@ -205,8 +209,8 @@ static ts_err add(ts_log *l, const ts_field *user, const ts_field *item,
 
 static ts_err take_list(ts_log *l, const char *p, const char *end) {
   ts_field user, item;
-  if (!next_field(&user, &p, end, any)) return TS_OK;
-  while (next_field(&item, &p, end, any)) TS_DO(add(l, &user, &item, NULL));
+  if (!next_field(&user, &p, end, true)) return TS_OK;
+  while (next_field(&item, &p, end, true)) TS_DO(add(l, &user, &item, NULL));
   return TS_OK;
 }
 
