@@ -28,6 +28,7 @@ def make(folder):
     put("close.txt", ["%d %d %d" % (u, v, 1700000000000000000 + t) for u, v, t in events])
     put("words.csv", ["User,Item", '"u, 0","i 1"'] + ["u%d,i %d" % e[:2] for e in events])
     put("mixed.txt", ["u v"] + ["%d i%d" % e[:2] for e in events[:-1]] + ["%d 07" % events[-1][0]])
+    put("zeros.txt", ["%d %d" % e[:2] for e in events[:-1]] + ["%d 07" % events[-1][0]])
     by_user = collections.defaultdict(list)
     for u, v, _ in events:
         by_user[u].append(v)

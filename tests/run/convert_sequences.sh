@@ -34,8 +34,8 @@ done
 good users events.txt --targets users
 good short events.txt --max-length 3
 good shortest events.txt --max-length 1 --leave 1
-good common events.txt --min-count 5
-good common-pairs words.csv --min-count 5 --targets pairs
+good common events.txt --min-count 7
+good common-pairs words.csv --min-count 9 --targets pairs
 # Shapes of logs.
 good blanks blanks.txt
 good timed timed.tsv
@@ -46,6 +46,7 @@ good named fractions.csv --columns user_id,item_id --targets users
 good close close.txt
 good words words.csv
 good mixed mixed.txt
+good zeros zeros.txt
 good lists lists.txt --lists
 good lists-csv lists.csv --lists --targets pairs --leave 0
 good split timed.tsv --split-at 5
