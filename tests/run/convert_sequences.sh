@@ -117,6 +117,12 @@ wrong 2 'and --leave 0 leaves nothing' events.txt --negatives 3 --leave 0
 wrong 2 'without a deck' events.txt "$work/read.deck"
 run="${MPIRUN:-mpirun} -q -n 2"
 wrong 3 'time.txt: line 4: time "x" is no number' time.txt
+# What fails on the way leaves nothing.
+if has_faults; then
+  for fault in open:rank0:nth3 write:rank0:nth8 fsync:rank0:nth2 hdf5:rank0:nth9 flush:rank0:nth2 rename:rank0:nth1; do
+    run="env TESSERA_FAULT=$fault"; wrong 1 '/no.' words.csv
+  done
+fi
 run=
 end
 cp "$work/events.txt" "$work/self.train.h5"
