@@ -5,9 +5,9 @@
  * line has one, else by "::", else by commas, else by blanks; of lists by any
  * of tabs, commas and blanks.  Blank lines are none.
  *
- * The first line is a header where COLUMNS names columns, where it begins
- * "user..." and "item...", where its time is no number, and where it has a word
- * in a column in which the second line has an integer.
+ * The first line is a header where COLUMNS names columns, where user and item
+ * are words without digits that begin so, where one of them is a word and its
+ * time no number, and where the second line has an integer in its place.
  *
  * Users, and items, are integers from 0 on where all that the file has are
  * written so (without leading zeros, below 2^63), else words, which are
@@ -41,6 +41,7 @@ typedef struct ts_sequence_ids {
 
 typedef struct ts_sequences {
   ts_sequence_ids users, items;
+  bool has_header;
   int64_t n_events;
   int64_t *offsets; /* (users.n + 1) of ITEM */
   int32_t *item;    /* (n_events) place in ITEMS; a user's are by time, then by

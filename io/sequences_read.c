@@ -279,9 +279,12 @@ static ts_err find_columns(ts_log *l, const char *p, const char *end,
   return TS_OK;
 }
 
-static bool begins(const ts_field *f, const char *with) {
-  return f->n_bytes >= strlen(with) &&
-         !strncasecmp(f->text, with, strlen(with));
+/* "user_id", but not "user17", which may be one. */
+static bool is_name(const ts_field *f, const char *begins) {
+  for (size_t i = 0; i < f->n_bytes; i++)
+    if (f->text[i] >= '0' && f->text[i] <= '9') return false;
+  return f->n_bytes >= strlen(begins) &&
+         !strncasecmp(f->text, begins, strlen(begins));
 }
 
 /* The first line is one; IS_ID: its user and item are integers. */
@@ -293,10 +296,10 @@ static bool is_header(const ts_log *l, int n, bool is_id[2]) {
   if (n < l->least) return false;
   for (int k = USER; k <= ITEM; k++)
     is_id[k] = ts_events_id(f[l->column[k]].text, f[l->column[k]].n_bytes, &id);
-  if (begins(&f[l->column[USER]], "user") &&
-      begins(&f[l->column[ITEM]], "item"))
+  if (is_name(&f[l->column[USER]], "user") &&
+      is_name(&f[l->column[ITEM]], "item"))
     return true;
-  return l->column[TIME] >= 0 &&
+  return l->column[TIME] >= 0 && !(is_id[USER] && is_id[ITEM]) &&
          !ts_events_time(&none, f[l->column[TIME]].text,
                          f[l->column[TIME]].n_bytes, &time);
 }
@@ -323,6 +326,7 @@ static ts_err take_first(ts_log *l) {
     (void)is_header(l, l->least, later);
     header = (later[0] && !is_id[0]) || (later[1] && !is_id[1]);
   }
+  l->to->has_header = header;
   l->line = line;
   if (!header) TS_TRY(take_event(l, first.text, first.text + first.n_bytes));
   l->line = second;

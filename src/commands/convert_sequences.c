@@ -107,6 +107,7 @@ static void report_read(const ts_sequences_task *t, const ts_sequences *s,
   ts_info("%s: %s events, %s users, %s items in %.2f s", t->of.path,
           ts_str_count(n[0], s->n_events), ts_str_count(n[1], s->users.n),
           ts_str_count(n[2], s->items.n), seconds);
+  if (s->has_header) ts_info("the first line is a header");
   for (int k = 0; k < 2; k++)
     if (ids[k]->word)
       ts_info("%s are words (line %lld has the first one): %s.%s.csv has their "

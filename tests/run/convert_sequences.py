@@ -29,6 +29,7 @@ def make(folder):
     put("words.csv", ["User,Item", '"u, 0","i 1"'] + ["u%d,i %d" % e[:2] for e in events])
     put("mixed.txt", ["u v"] + ["%d i%d" % e[:2] for e in events[:-1]] + ["%d 07" % events[-1][0]])
     put("zeros.txt", ["%d %d" % e[:2] for e in events[:-1]] + ["%d 07" % events[-1][0]])
+    put("tagged.txt", ["user%d item%d" % e[:2] for e in events])
     by_user = collections.defaultdict(list)
     for u, v, _ in events:
         by_user[u].append(v)

@@ -47,6 +47,7 @@ good close close.txt
 good words words.csv
 good mixed mixed.txt
 good zeros zeros.txt
+good tagged tagged.txt
 good lists lists.txt --lists
 good lists-csv lists.csv --lists --targets pairs --leave 0
 good split timed.tsv --split-at 5
@@ -89,6 +90,7 @@ mistake() { # CODE WORDS LOG OPTIONS
 }
 wrong() { begin mistake "$@"; }
 printf '1 2 3\n1 3 4\n\n1 4 x\n' > "$work/time.txt"; wrong 3 'time.txt: line 4: time "x" is no number' time.txt
+printf '1 2 x\n1 3 4\n' > "$work/first.txt"; wrong 3 'first.txt: line 1: time "x" is no number' first.txt
 printf '1 2 3\n1 3 nan\n' > "$work/nan.txt"; wrong 3 'nan.txt: line 2: time "nan" is no number' nan.txt
 printf '1 2 3\n1 3\n' > "$work/few.txt"; wrong 3 'few.txt: line 2: has 2 columns, 3 are expected' few.txt
 printf '1 2 3 4\n' > "$work/many.txt"; wrong 3 'many.txt: line 1: has 4 columns: --columns USER,ITEM or USER,ITEM,TIME says which they are' many.txt
