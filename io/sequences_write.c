@@ -13,8 +13,6 @@
 #include "io/dataset_make.h"
 #include "runtime/progress.h"
 
-const char *const ts_part_names[TS_PARTS] = {"train", "valid", "test"};
-
 /* ---- samples ------------------------------------------------------------- */
 
 /* Events of a user: [item, item_end) and [next, next_end). */
@@ -126,7 +124,7 @@ typedef struct ts_part {
   const ts_sequences *s;
   const ts_sequences_form *form;
   int part;
-  char temp[4200];
+  char temp[TS_SEQUENCE_PATH];
   ts_part_counts n;
   ts_dataset_bags user, item, next;
   int64_t labels; /* byte of the file */
@@ -264,14 +262,12 @@ static ts_err put_all(ts_part *p) {
 
 /* ---- the files ----------------------------------------------------------- */
 
-/* Those of words come behind the parts. */
-enum { USERS_CSV = TS_PARTS, ITEMS_CSV, N_FILES };
-static const char *const ends[N_FILES] = {"train.h5", "valid.h5", "test.h5",
-                                          "users.csv", "items.csv"};
+static const char *const ends[TS_SEQUENCE_FILES] = {
+    "train.h5", "valid.h5", "test.h5", "users.csv", "items.csv"};
 
-static void name_file(char path[4200], const char *prefix, int file,
-                      bool temporary) {
-  snprintf(path, 4200, "%.4000s.%s%s", prefix, ends[file],
+void ts_sequences_name(char path[TS_SEQUENCE_PATH], const char *prefix,
+                       int file, bool temporary) {
+  snprintf(path, TS_SEQUENCE_PATH, "%.4000s.%s%s", prefix, ends[file],
            temporary ? ".part" : "");
 }
 
@@ -286,7 +282,7 @@ static bool has_file(const ts_sequences *s, const ts_sequences_form *f,
   case TS_PART_TEST:
     return users || s->before || f->leave > 0;
   default:
-    return (file == USERS_CSV ? &s->users : &s->items)->word != NULL;
+    return (file == TS_USERS_CSV ? &s->users : &s->items)->word != NULL;
   }
 }
 
@@ -295,7 +291,7 @@ static ts_err write_part(const ts_sequences *s, const ts_sequences_form *f,
   ts_err err = TS_OK;
   ts_part p = {.s = s, .form = f, .part = part, .fd = -1};
   p.strangers = (ts_strangers){.s = s, .form = f};
-  name_file(p.temp, f->prefix, part, true);
+  ts_sequences_name(p.temp, f->prefix, part, true);
   count(&p);
   if (!p.n.n_samples)
     TS_THROW(TS_ERR_DATA,
@@ -321,12 +317,12 @@ static ts_err write_words(const ts_sequence_ids *ids, const char *prefix,
                           int file) {
   ts_err err = TS_OK;
   ts_str line = {0};
-  char temp[4200];
-  name_file(temp, prefix, file, true);
+  char temp[TS_SEQUENCE_PATH];
+  ts_sequences_name(temp, prefix, file, true);
   unlink(temp);
   FILE *f = ts_file_stream(temp, "wx");
   if (!f) return ts_fail_errno(TS_ERR_IO, temp);
-  fprintf(f, "%s,word\n", file == USERS_CSV ? "user" : "item");
+  fprintf(f, "%s,word\n", file == TS_USERS_CSV ? "user" : "item");
   for (int32_t i = 0; i < ids->n; i++) {
     line.n_bytes = 0;
     TS_TRY(ts_str_append(&line, "%lld,", (long long)ids->id[i]));
@@ -345,11 +341,11 @@ done:
 /* All of them get their names, or are removed. */
 static ts_err finish(const ts_sequences *s, const ts_sequences_form *f,
                      ts_err err) {
-  char path[4200], temp[4200];
-  for (int k = 0; k < N_FILES; k++) {
+  char path[TS_SEQUENCE_PATH], temp[TS_SEQUENCE_PATH];
+  for (int k = 0; k < TS_SEQUENCE_FILES; k++) {
     if (!has_file(s, f, k)) continue;
-    name_file(path, f->prefix, k, false);
-    name_file(temp, f->prefix, k, true);
+    ts_sequences_name(path, f->prefix, k, false);
+    ts_sequences_name(temp, f->prefix, k, true);
     if (err == TS_OK && ts_file_rename(temp, path) != 0)
       err = ts_fail_errno(TS_ERR_IO, path);
     if (err != TS_OK) unlink(temp);
@@ -361,12 +357,13 @@ ts_err ts_sequences_write(const ts_sequences *s, const ts_sequences_form *f,
                           ts_part_counts counts[TS_PARTS]) {
   ts_err err = TS_OK;
   memset(counts, 0, TS_PARTS * sizeof *counts);
-  for (int k = 0; k < N_FILES; k++) {
+  for (int k = 0; k < TS_SEQUENCE_FILES; k++) {
     if (!has_file(s, f, k)) continue;
     if (k < TS_PARTS)
       TS_TRY(write_part(s, f, k, &counts[k]));
     else
-      TS_TRY(write_words(k == USERS_CSV ? &s->users : &s->items, f->prefix, k));
+      TS_TRY(
+          write_words(k == TS_USERS_CSV ? &s->users : &s->items, f->prefix, k));
   }
 done:
   return finish(s, f, err);

@@ -36,8 +36,20 @@ typedef struct ts_sequences_form {
   uint64_t seed;
 } ts_sequences_form;
 
-enum { TS_PART_TRAIN, TS_PART_VALID, TS_PART_TEST, TS_PARTS };
-extern const char *const ts_part_names[TS_PARTS]; /* "train" */
+/* The files, those of words behind the parts. */
+enum {
+  TS_PART_TRAIN,
+  TS_PART_VALID,
+  TS_PART_TEST,
+  TS_PARTS,
+  TS_USERS_CSV = TS_PARTS,
+  TS_ITEMS_CSV,
+  TS_SEQUENCE_FILES
+};
+enum { TS_SEQUENCE_PATH = 4200 };
+/* PATH is PREFIX.train.h5 and so on; TEMPORARY: while it is not whole. */
+void ts_sequences_name(char path[TS_SEQUENCE_PATH], const char *prefix,
+                       int file, bool temporary);
 
 /* What a part's file has; no samples: there is no such file. */
 typedef struct ts_part_counts {

@@ -89,11 +89,9 @@ static ts_err take_options(ts_sequences_task *t, const ts_args *a) {
 
 /* No file takes the place of the one that is read. */
 static ts_err spare(const ts_sequences_task *t) {
-  static const char *const ends[] = {"train.h5", "valid.h5", "test.h5",
-                                     "users.csv", "items.csv"};
-  char path[4200];
-  for (size_t k = 0; k < sizeof ends / sizeof *ends; k++) {
-    snprintf(path, sizeof path, "%.4000s.%s", t->form.prefix, ends[k]);
+  char path[TS_SEQUENCE_PATH];
+  for (int k = 0; k < TS_SEQUENCE_FILES; k++) {
+    ts_sequences_name(path, t->form.prefix, k, false);
     if (ts_file_is_same(path, t->of.path))
       return ts_fail(TS_ERR_USAGE, "--out %s is a file to read", path);
   }
@@ -102,32 +100,34 @@ static ts_err spare(const ts_sequences_task *t) {
 
 static void report_read(const ts_sequences_task *t, const ts_sequences *s,
                         double seconds) {
-  char n[3][32];
+  char n[3][32], path[TS_SEQUENCE_PATH];
   const ts_sequence_ids *ids[] = {&s->users, &s->items};
   ts_info("%s: %s events, %s users, %s items in %.2f s", t->of.path,
           ts_str_count(n[0], s->n_events), ts_str_count(n[1], s->users.n),
           ts_str_count(n[2], s->items.n), seconds);
   if (s->has_header) ts_info("the first line is a header");
-  for (int k = 0; k < 2; k++)
+  for (int k = 0; k < 2; k++) {
+    ts_sequences_name(path, t->form.prefix, TS_USERS_CSV + k, false);
     if (ids[k]->word)
-      ts_info("%s are words (line %lld has the first one): %s.%s.csv has their "
+      ts_info("%s are words (line %lld has the first one): %s has their "
               "numbers",
-              k ? "items" : "users", (long long)ids[k]->line, t->form.prefix,
-              k ? "items" : "users");
+              k ? "items" : "users", (long long)ids[k]->line, path);
+  }
 }
 
 static void report_written(const ts_sequences_task *t, const ts_sequences *s,
                            const ts_part_counts counts[TS_PARTS],
                            double seconds) {
-  char n[3][32];
+  char n[3][32], path[TS_SEQUENCE_PATH];
   for (int k = 0; k < TS_PARTS; k++) {
     const ts_part_counts *c = &counts[k];
     if (!c->n_samples) continue;
-    ts_info("%s.%s.h5: %s samples, %s ids of item, %s of next", t->form.prefix,
-            ts_part_names[k], ts_str_count(n[0], c->n_samples),
-            ts_str_count(n[1], c->n_items), ts_str_count(n[2], c->n_next));
+    ts_sequences_name(path, t->form.prefix, k, false);
+    ts_info("%s: %s samples, %s ids of item, %s of next", path,
+            ts_str_count(n[0], c->n_samples), ts_str_count(n[1], c->n_items),
+            ts_str_count(n[2], c->n_next));
     if (t->form.targets == TS_TARGETS_SHIFT && c->n_samples < s->users.n)
-      ts_info("  %s users have too few events for it",
+      ts_info("  %s users have no sample in it",
               ts_str_count(n[0], s->users.n - c->n_samples));
   }
   ts_info("written in %.2f s", seconds);
