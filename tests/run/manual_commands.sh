@@ -90,6 +90,7 @@ cp clicks.csv train.csv
 awk 'BEGIN { print "user,age,city,clicked,ad"; for (i = 0; i < 400; i++)
   printf "u%d,%d,c%d,%d,a%d\n", i, 20 + i % 50, i % 7, i % 3 == 0, i * 7 % 100 }' > rides.csv
 cp rides.csv day2.csv
+awk 'BEGIN { for (i = 0; i < 400; i++) print i % 40 "," i * 7 % 30 }' > events.csv
 cat > model.deck <<'DECK'
 run = { name = "model"; epochs = 4.0; log_every = 5; valid_every = 10; threads = 1; };
 data = { train = "rides.csv"; eval = "day2.csv"; format = "csv"; global_batch = 16; split = { valid = 0.25; }; synthetic = { samples = 500; };
@@ -119,7 +120,7 @@ short() {
     s/(bench step DECK).*/\1 iters=4/; s/bench (tbe|cache)\$/bench \1 tables=1 rows=500 batch=32 iters=4/; s/bench cache.*/& warm=2/; s/bench checkpoint/& mb=1/; s/bench attention\$/& length=50 tokens=500 iters=2/"
 }
 outputs() { # COMMAND: what it writes
-  case $1 in for*) ;; *) eval "echo $(printf '%s\n' "$1" | grep -oE '(--out|-o|--save|--trace|--measure|>) [^ ;-][^ ;]*' | sed 's/.* //' | tr '\n' ' ')" ;; esac
+  case $1 in for*) ;; *) eval "echo $(printf '%s\n' "$1" | sed 's/--sequences .*--out [^ ]*/&.train.h5/' | grep -oE '(--out|-o|--save|--trace|--measure|>) [^ ;-][^ ;]*' | sed 's/.* //' | tr '\n' ' ')" ;; esac
 }
 run_all() { # DOCUMENT
   while IFS= read -r line <&3; do
