@@ -1,5 +1,6 @@
 /* topk_items.h - the items of a table, a part on each rank, and which of them
- * score best with some vectors; private to train/topk.c. */
+ * score best with some vectors; private to train/topk.c.
+ * Functions are Local unless they say Collective. */
 #pragma once
 
 #include "base/err.h"
@@ -42,6 +43,6 @@ void ts_item_part_set(ts_item_part *, int64_t first, int64_t n, int rank,
 ts_err ts_item_part_look_up(ts_item_part *, ts_trainer *t, int32_t feature,
                             bool normed);
 /* FOUND (n, k) = the K best of the part for each of N vectors of QUERY (n,
- * dim), in their order; all threads.  Local. */
+ * dim), in their order; all threads. */
 ts_err ts_item_part_rank(const ts_item_part *, const float *query, int64_t n,
                          int32_t k, const ts_left_out *, ts_found *found);
