@@ -2,6 +2,7 @@ tessera_sources += \
   io/batch.h \
   io/batch_arena.c \
   io/batch_arena.h \
+  io/batch_ids.c \
   io/batch_store.c \
   io/batch_store.h \
   io/checkpoint.c \
