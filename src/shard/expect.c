@@ -31,9 +31,20 @@ int64_t ts_expect_part(const ts_ebc *ebc, int32_t feature, int64_t n_rows) {
                      (double)t->rows);
 }
 
+/* Of N ids of a sequence those that differ: no more than ROWS without weights.
+ */
+static int64_t different(const ts_ebc *ebc, int32_t feature, int64_t n,
+                         int64_t rows) {
+  const ts_table_config *t = &ebc->config->tables[ebc->feature_table[feature]];
+  const bool plain = t->pooling == TS_POOL_NONE && !t->weighted;
+  return plain && rows < n ? rows : n;
+}
+
 int64_t ts_expect_route(const ts_ebc *ebc, const ts_route *r, int64_t *n_bags) {
-  const int64_t n = r->split ? ts_expect_part(ebc, r->feature, r->n_rows)
-                             : ts_expect_ids(ebc, r->feature);
+  const int64_t all = r->split ? ts_expect_part(ebc, r->feature, r->n_rows)
+                               : ts_expect_ids(ebc, r->feature);
+  const int64_t n =
+      r->sequence ? different(ebc, r->feature, all, r->n_rows) : all;
   *n_bags = r->sequence ? n : ebc->batch_max;
   return n;
 }
@@ -75,11 +86,11 @@ static ts_tbe_expected group_of(const ts_sharding *sharding,
   for (int32_t s = 0; s < g->n_slots; s++) {
     int64_t n_bags = ebc->batch_max;
     if (!sharding->travels) {
-      x.n_ids += ts_expect_ids(ebc, sharding->pieces[g->piece[s]].feature);
-      x.n_bags +=
-          sharding->sequence
-              ? ts_expect_ids(ebc, sharding->pieces[g->piece[s]].feature)
-              : n_bags;
+      const int32_t f = sharding->pieces[g->piece[s]].feature;
+      const int64_t rows = ebc->config->tables[ebc->feature_table[f]].rows;
+      const int64_t n = different(ebc, f, ts_expect_ids(ebc, f), rows);
+      x.n_ids += n;
+      x.n_bags += sharding->sequence ? n : n_bags;
       continue;
     }
     x.n_ids += ebc->n_ranks * ts_expect_route(ebc, &own[g->route[s]], &n_bags);

@@ -56,19 +56,6 @@ static ts_err shape(ts_layer *l) {
   return TS_OK;
 }
 
-static ts_err create(ts_layer *l, ts_lane *lane) {
-  ts_items *t = l->data;
-  (void)lane;
-  for (int k = 0; k < l->n_out; k++)
-    TS_DO(ts_layer_take(l, &l->out[k].x,
-                        (int64_t)l->spec->batch_max * l->out[k].stride, 4));
-  t->room = (ts_buffer){.space = TS_SPACE_DEVICE,
-                        .tag = TS_TAG_ACTIVATIONS,
-                        .owned = true,
-                        .device = l->device};
-  return TS_OK;
-}
-
 static void destroy(ts_layer *l) {
   ts_items *t = l->data;
   if (t->room.device) ts_buffer_reset(&t->room);
@@ -92,7 +79,7 @@ static ts_err place(ts_items *t, const ts_part *parts, int n, ts_lane *lane) {
   for (int k = 0; k < n; k++) bytes += bytes_of(&parts[k]);
   if ((size_t)bytes > t->room.bytes) {
     TS_DO(ts_lane_sync(lane));
-    TS_DO(ts_buffer_reserve(&t->room, (size_t)(bytes + bytes / 4)));
+    TS_DO(ts_buffer_reserve(&t->room, (size_t)bytes));
   }
   char *at = t->room.ptr;
   for (int k = 0; k < n; k++) {
@@ -102,13 +89,15 @@ static ts_err place(ts_items *t, const ts_part *parts, int n, ts_lane *lane) {
   return TS_OK;
 }
 
-static ts_err make_room(ts_layer *l, const ts_layer_run *r) {
+/* For what the layer says there is of a batch, and N_ITEMS different ones. */
+static ts_err make_room(ts_layer *l, int64_t n_samples, int64_t n_items,
+                        ts_lane *lane) {
   ts_items *t = l->data;
   const bool normed = task_of(l)->normalise, trains = l->spec->training;
-  const int64_t d = t->dim, n_items = r->views->spread[t->feature].n_rows;
+  const int64_t d = t->dim;
   const int64_t q = normed ? t->n_rows * d : 0, i = normed ? n_items * d : 0;
   const ts_part parts[] = {
-      {&t->offsets, r->batch + 1, 8},
+      {&t->offsets, n_samples + 1, 8},
       {&t->first, t->n_rows + 1, 4},
       {&t->row, t->n_targets, 4},
       {&t->sample, t->n_targets, 4},
@@ -120,7 +109,32 @@ static ts_err make_room(ts_layer *l, const ts_layer_run *r) {
       {&t->dq, trains ? q : 0, 4},
       {&t->ditems, trains ? i : 0, 4},
   };
-  return place(t, parts, sizeof parts / sizeof *parts, r->lane);
+  return place(t, parts, sizeof parts / sizeof *parts, lane);
+}
+
+/* For the largest batch that the deck knows of: a target a row. */
+static ts_err expect(ts_layer *l, ts_lane *lane) {
+  ts_items *t = l->data;
+  const ts_tokens *tokens = ts_tokens_at(l->in[0].value->tokens);
+  const int64_t rows =
+      ts_feature_table(l->spec->config, t->feature, NULL)->rows;
+  t->n_rows = tokens ? tokens->spec.batch_max : l->spec->batch_max;
+  t->n_targets = t->n_rows;
+  t->n_each = ts_task_each(task_of(l), true);
+  const int64_t n = t->n_targets * t->n_each;
+  return make_room(l, l->spec->batch_max, n < rows ? n : rows, lane);
+}
+
+static ts_err create(ts_layer *l, ts_lane *lane) {
+  ts_items *t = l->data;
+  for (int k = 0; k < l->n_out; k++)
+    TS_DO(ts_layer_take(l, &l->out[k].x,
+                        (int64_t)l->spec->batch_max * l->out[k].stride, 4));
+  t->room = (ts_buffer){.space = TS_SPACE_DEVICE,
+                        .tag = TS_TAG_ACTIVATIONS,
+                        .owned = true,
+                        .device = l->device};
+  return expect(l, lane);
 }
 
 /* ---- passes -------------------------------------------------------------- */
@@ -205,7 +219,8 @@ static ts_err find_targets(ts_layer *l, const ts_layer_run *r) {
   t->n_each = ts_task_each(task_of(l), r->training);
   t->n_targets = r->batch ? bags->n_ids / t->n_each : 0;
   t->n_rows = tokens ? tokens->n : r->batch;
-  TS_DO(make_room(l, r));
+  const int64_t n_items = r->views->spread[t->feature].n_rows;
+  TS_DO(make_room(l, r->batch, n_items, r->lane));
   const ts_targets_args a = {.lengths = bags->lengths,
                              .bags = bags->lengths ? NULL : bags->offsets,
                              .rows = rows_of(l),
