@@ -18,6 +18,10 @@ const ts_command ts_commands[] = {
      "--layer NAME]",
      "write predictions for data.eval or FILE, or embeddings", true,
      ts_cmd_predict},
+    {"topk", 1,
+     "DECK --out FILE [--k N] [--data FILE] [--keys NAME,NAME] [--checkpoint "
+     "best|FILE]",
+     "write the best items for data.eval or FILE", true, ts_cmd_topk},
     {"compare", 2,
      "RUN RUN [--data FILE,FILE] [--resamples N] [--seed N] [--json]",
      "say which of two runs is better, and whether by more than chance", true,

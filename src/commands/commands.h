@@ -24,12 +24,13 @@ typedef struct ts_args {
   /* predict: --data FILE, --keys COLUMN,COLUMN..., --embeddings
    * FEATURE,FEATURE... */
   const char *data, *keys, *embeddings, *layer; /* --layer NAME */
-  const char *format;                           /* --format NAME */
-  const char *trace;                            /* --trace FILE */
-  const char *trace_steps;                      /* --trace-steps A:B */
-  const char *steps;                            /* --steps A:B */
-  const char *rank;                             /* --rank R */
-  bool model;                                   /* plot: --model */
+  const char *k;             /* topk: --k N, with predict's --data, --keys */
+  const char *format;        /* --format NAME */
+  const char *trace;         /* --trace FILE */
+  const char *trace_steps;   /* --trace-steps A:B */
+  const char *steps;         /* --steps A:B */
+  const char *rank;          /* --rank R */
+  bool model;                /* plot: --model */
   const char *what, *smooth; /* plot: --what NAME,NAME, --smooth N */
   /* inspect: --vocabulary FEATURE */
   const char *vocabulary;
@@ -68,6 +69,7 @@ typedef struct ts_command {
 ts_err ts_cmd_train(const ts_args *);
 ts_err ts_cmd_eval(const ts_args *);
 ts_err ts_cmd_predict(const ts_args *);
+ts_err ts_cmd_topk(const ts_args *);
 ts_err ts_cmd_compare(const ts_args *);
 ts_err ts_cmd_plan(const ts_args *);
 ts_err ts_cmd_convert(const ts_args *);

@@ -52,6 +52,7 @@ tessera_sources += \
   src/commands/trace_plot.c \
   src/commands/trace_read.c \
   src/commands/trace_summary.c \
+  src/commands/topk.c \
   src/commands/train.c \
   src/commands/tune.c \
   src/commands/tune.h \

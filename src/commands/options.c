@@ -17,7 +17,7 @@ typedef struct ts_option {
 } ts_option;
 
 #define AT(field) offsetof(ts_args, field)
-#define DECKS "train eval predict compare plan convert generate bench tune"
+#define DECKS "train eval predict topk compare plan convert generate bench tune"
 #define ALL DECKS " init inspect plot trace help version"
 
 static const ts_option options[] = {
@@ -29,7 +29,7 @@ static const ts_option options[] = {
      "what each lane does, as a trace (bench: of step)"},
     {"--trace-steps", "A:B", AT(trace_steps), "train bench",
      "batches A up to but not B of it"},
-    {"--checkpoint", "FILE", AT(checkpoint), "eval predict",
+    {"--checkpoint", "FILE", AT(checkpoint), "eval predict topk",
      "its weights, not the run's newest; best: those of best.h5"},
     {"--by", "COLUMN", AT(by), "eval",
      "figures by the values of a column of the data, too"},
@@ -41,11 +41,12 @@ static const ts_option options[] = {
     {"--calibration", "[FILE.svg]", AT(calibration), "eval",
      "predictions beside what happened, and as a drawing"},
     {"--bins", "N", AT(bins), "eval", "of --calibration: so many; 10"},
-    {"--data", "FILE", AT(data), "predict compare",
-     "instead of data.eval; predict: -: stdin; compare: FILE,FILE, too"},
+    {"--data", "FILE", AT(data), "predict topk compare",
+     "instead of data.eval; predict, topk: -: stdin; compare: FILE,FILE, too"},
     {"--resamples", "N", AT(resamples), "compare",
      "of the bootstrap; 1000 by default"},
-    {"--keys", "NAME,NAME", AT(keys), "predict",
+    {"--k", "N", AT(k), "topk", "items of a sample; 100"},
+    {"--keys", "NAME,NAME", AT(keys), "predict topk",
      "columns of the input to stand beside the scores"},
     {"--layer", "NAME", AT(layer), "predict",
      "what a layer of the model gives, not scores"},
@@ -53,9 +54,9 @@ static const ts_option options[] = {
      "the features' vectors and words, not scores"},
     {"--label", "COLUMN", AT(label), "init", "what is to be predicted"},
     {"--out", "FILE", AT(out),
-     "init predict convert generate bench plot trace tune",
+     "init predict topk convert generate bench plot trace tune",
      "where the result goes"},
-    {"-o", "FILE", AT(out), "predict convert generate bench plot trace",
+    {"-o", "FILE", AT(out), "predict topk convert generate bench plot trace",
      "the same"},
     {"--format", "NAME", AT(format), "convert generate",
      "of what is written: dataset or criteo_tsv"},

@@ -18,6 +18,7 @@
 #include "train/report.h"
 #include "train/rows.h"
 #include "train/segments.h"
+#include "train/topk_rows.h"
 
 /* ---- what is asked for --------------------------------------------------- */
 
@@ -128,6 +129,7 @@ typedef struct ts_scores {
   int32_t n;
   char **heads;          /* (n_logits) of predictions */
   ts_layer_values layer; /* instead of predictions */
+  ts_topk_rows top;      /* likewise */
   ts_sheet *rows;
 } ts_scores;
 
@@ -154,11 +156,15 @@ done:
 static ts_err name_columns(ts_scores *s) {
   const ts_trainer *t = s->t;
   const int32_t n_keys = s->keys ? s->keys->n : 0, n = t->n_logits;
-  s->n = n_keys + 2;
+  s->n = n_keys + (s->top.topk ? TS_TOPK_COLUMNS : 2);
   TS_DO(ts_mem_many(s->columns, s->n, MISC));
   TS_DO(ts_mem_many(s->data, s->n, MISC));
   TS_DO(name_heads(s));
   for (int32_t k = 0; k < n_keys; k++) s->columns[k] = s->keys->columns[k];
+  if (s->top.topk) {
+    ts_topk_rows_columns(&s->top, s->columns + n_keys);
+    return TS_OK;
+  }
   s->columns[n_keys] =
       (ts_sheet_column){.name = "predictions",
                         .head = n > 1 ? "prediction_" : "prediction",
@@ -188,23 +194,28 @@ static ts_err write_batch(void *arg, const ts_batch *b,
     TS_DO(ts_layer_values_take(&s->layer, b->n, &predictions));
   s->data[s->n - 2] = predictions;
   s->data[s->n - 1] = b->labels;
+  if (s->top.topk) TS_DO(ts_topk_rows_take(&s->top, b, s->data + s->n - 2));
   return ts_sheet_write(s->rows, b->first, b->n, s->data);
 }
 
-static ts_err scores_open(ts_scores *s, const ts_forward *o, int64_t n) {
+static ts_err scores_open(ts_scores *s, const ts_forward *o,
+                          const ts_source *source) {
   ts_trainer *t = s->t;
   const ts_strings *keys = o->keys && o->keys->n ? o->keys : &s->key_names;
   TS_DO(ts_settle(t, ts_column_keys(&s->key_names, t->config)));
   if (keys->n)
     TS_DO(ts_keys_open(&s->keys, t->config, TS_SPLIT_EVAL, keys, t->control));
   if (t->keeps) TS_DO(ts_settle(t, ts_layer_values_open(&s->layer, t)));
+  if (o->k) TS_DO(ts_topk_rows_open(&s->top, t, source, o->k));
   TS_DO(ts_settle(t, name_columns(s)));
-  return ts_sheet_create(&s->rows, o->out, n, s->columns, s->n, t->control);
+  return ts_sheet_create(&s->rows, o->out, source->info.n_samples, s->columns,
+                         s->n, t->control);
 }
 
 static void scores_close(ts_scores *s) {
   ts_keys_close(s->keys);
   ts_layer_values_close(&s->layer);
+  ts_topk_rows_close(&s->top);
   for (int32_t k = 0; s->heads && k < s->t->n_logits; k++)
     ts_mem_free(s->heads[k]);
   ts_mem_free_all(s->columns, s->data, s->heads, s->key_names.item);
@@ -265,7 +276,7 @@ static ts_err pass(ts_trainer *t, const ts_forward *o, const char *state) {
   TS_TRY(ts_source_open(&source, t->config,
                         o->out ? TS_SPLIT_PREDICT : TS_SPLIT_EVAL, state,
                         t->control));
-  if (o->out) TS_TRY(scores_open(&s, o, source->info.n_samples));
+  if (o->out) TS_TRY(scores_open(&s, o, source));
   ts_eval_hooks hooks = {.fn = o->out ? write_batch : NULL, .fn_arg = &s};
   TS_TRY(looks_open(&looks, t, o, source, &hooks));
   err = ts_evaluate(t, source, m, &hooks, &stopped);
@@ -274,7 +285,7 @@ static ts_err pass(ts_trainer *t, const ts_forward *o, const char *state) {
   for (int32_t k = 0; !source->info.unlabelled && k < t->n_tasks; k++)
     TS_TRY(ts_report_eval(t, &ts_is_evaluation, k, &m[k], NULL));
   TS_TRY(looks_report(&looks, t, o, m));
-  if (o->out) ts_info("predictions: %s", o->out);
+  if (o->out) ts_info("%s: %s", o->k ? "items" : "predictions", o->out);
 done:
   looks_close(&looks);
   scores_close(&s);
@@ -296,6 +307,13 @@ static ts_err check(const ts_config *c, const ts_forward *o) {
   if (o->importance.repeats)
     TS_DO(ts_tasks_of_probabilities(c, "--importance"));
   if (o->out) TS_DO(ts_forward_check_out(c, o->out));
+  TS_DO(ts_topk_rows_check(c, o->k));
+  if (o->out && !o->k && !o->layer && ts_task_is_of_items(c->model.tasks))
+    return ts_fail(TS_ERR_USAGE,
+                   "predict writes a score a sample, and the output \"%s\" is "
+                   "over items: `tessera topk` writes the best of them, and "
+                   "--layer what a layer gives",
+                   c->model.tasks->name);
   if (o->n_bins && *o->drawing)
     TS_DO(ts_deck_spare(c, "--calibration", o->drawing));
   return ts_importance_check(c, &o->importance);

@@ -14,7 +14,8 @@ typedef struct ts_forward {
   const char *data;       /* instead of data.eval; "-": from stdin */
   const ts_strings *keys; /* columns of the data beside them */
   const char *layer;      /* its values in the place of predictions */
-  const char *by;         /* a column by whose values figures are told, too */
+  int64_t k;      /* so many of the best items in their place; 0: none */
+  const char *by; /* a column by whose values figures are told, too */
   ts_importance importance;
   int32_t n_bins;      /* of --calibration */
   const char *drawing; /* of it, by DRAW; "": none */

@@ -88,6 +88,8 @@ tessera_sources += \
   src/train/topk_items.c \
   src/train/topk_items.h \
   src/train/topk_rank.c \
+  src/train/topk_rows.c \
+  src/train/topk_rows.h \
   src/train/trainer.c \
   src/train/trainer.h \
   src/train/upload.c \

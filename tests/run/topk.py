@@ -1,0 +1,71 @@
+"""topk.py DATA CHECKPOINT ITEMS K OPTIONS.. - looks at what tests/run/topk.sh has
+ranked: ITEMS, a CSV or HDF5 file of `tessera topk`, against all scores in NumPy;
+prints hit rate, NDCG, MRR and recall at K of the same lists with what is wanted
+among them, as src/train/ranking.h has them."""
+import csv, sys
+import h5py
+import numpy as np
+
+data, checkpoint, out, k = sys.argv[1:4] + [int(sys.argv[4])]
+o = dict(by="tokens", first=0, exclude=0, normalise=0, temperature=1.0, words=0)
+o.update((a, type(o[a])(v)) for a, v in (x.split("=") for x in sys.argv[5:]))
+BAGS = "model/sparse_arch.embedding_bag_collection.embedding_bags.%s.weight"
+with h5py.File(checkpoint) as f:
+    E = f[BAGS % "item"][()].astype(float)
+    U = f[BAGS % "user"][()].astype(float) if BAGS % "user" in f else E
+
+
+def ids_of(text):
+    return [int(x) for x in text.split("|")] if text else []
+
+
+def unit(x):
+    return x / max(np.linalg.norm(x), 1e-12) if o["normalise"] else x
+
+
+V = np.array([unit(x) for x in E])
+samples = [(int(r["user"]), ids_of(r["item"]), ids_of(r["next"])) for r in csv.DictReader(open(data))]
+if out.endswith(".h5"):
+    with h5py.File(out) as f:
+        items, scores = f["items"][()], f["scores"][()]
+else:
+    rows = list(csv.DictReader(open(out)))
+    items = np.array([[int(r["item_%d" % i]) for i in range(k)] for r in rows])
+    scores = np.array([[float(r["score_%d" % i]) for i in range(k)] for r in rows])
+assert items.shape == (len(samples), k), items.shape
+
+
+def ranked(user, seen, wanted):
+    if o["by"] == "tokens":
+        q = unit(E[seen[-1]]) if seen else np.zeros(E.shape[1])
+    else:
+        q = unit(U[user])
+    s = V @ q / o["temperature"]
+    out = (set(seen) if o["exclude"] and o["by"] == "tokens" else set()) - set(wanted)
+    s[list(out)] = -np.inf
+    s[:o["first"]] = -np.inf
+    order = sorted(range(len(s)), key=lambda i: (-s[i], i))
+    return [i for i in order if s[i] > -np.inf], s
+
+
+sums = np.zeros(4)
+n = 0
+for b, (user, seen, wanted) in enumerate(samples):
+    order, s = ranked(user, seen, [])
+    best = order[:k]
+    for i in range(k):
+        if i >= len(best):
+            assert items[b][i] == -1, (b, i)
+            continue
+        assert abs(s[items[b][i]] - s[best[i]]) < 1e-5, (b, i, items[b], best)
+        assert abs(scores[b][i] - s[best[i]]) < 1e-5 * max(1, abs(s[best[i]])), (b, i)
+    assert len(set(items[b][items[b] >= 0])) == min(k, len(best)), (b, items[b])
+    if not wanted:
+        continue
+    order, s = ranked(user, seen, wanted)
+    places = [i for i in range(min(k, len(order))) if order[i] in wanted]
+    different = len(set(wanted))
+    n += 1
+    sums += [len(places) > 0, sum(1 / np.log2(i + 2) for i in places) / sum(1 / np.log2(i + 2) for i in range(min(k, different))),
+             1 / (1 + places[0]) if places else 0, len(places) / different]
+print("%.4f %.5f %.5f %.4f" % tuple(sums / n))

@@ -1,0 +1,84 @@
+#!/bin/sh
+# topk.sh - `tessera topk`, and evaluations that rank all items, against NumPy: of
+# tokens and of a vector, on any ranks, shardings and tiers; words; mistakes.
+# seconds: 60
+. "$srcdir/tests/support/common.sh"
+not_sanitized
+command -v h5diff > /dev/null || { echo "h5diff (hdf5-tools) is not here"; exit 77; }
+python=/usr/bin/python3
+$python -c 'import h5py, numpy' 2> /dev/null || { echo "needs python3-h5py and python3-numpy"; exit 77; }
+awk 'BEGIN { srand(4); print "user,item,next"
+  for (i = 0; i < 70; i++) {
+    m = int(rand() * 10); w = 1 + int(rand() * 3); if (w > m) w = m; a = b = ""
+    for (k = 0; k < m; k++) a = a (k ? "|" : "") int(rand() * 90)
+    for (k = 0; k < w; k++) b = b (k ? "|" : "") int(rand() * 90)
+    print int(rand() * 30) "," a "," b
+  } }' > "$work/a.csv"
+deck() { # NAME IN COLUMN TABLE FEATURES
+  cat > "$work/$1.deck" <<DECK
+run = { name = "topk"; seed = 7; steps = 6; threads = 2; };
+data = { format = "csv"; train = "a.csv"; eval = "a.csv"; global_batch = 32;
+  columns = ( $3 { name = "next"; kind = "ids"; encoding = "none"; list_separator = "|"; max_length = 9; } ); };
+table_defaults = { dim = 11; init = { scale = 0.5; }; optimizer = { kind = "sgd"; lr = 0.5; }; };
+tables = ( $4 { name = "item"; rows = 90; features = [$5"next"]; pooling = "none"; } );
+model = { layers = ( { name = "q"; kind = "scale"; in = "$2"; } );
+  outputs = ( { name = "next"; in = "q"; loss = "sampled_softmax"; target = "next"; negatives = 3; $6 } ); };
+metrics = { report = ["logloss", "hit_rate", "ndcg", "mrr", "recall_at_k"]; k = 10; };
+sharding = { topology = "default"; };
+DECK
+}
+list='{ name = "item"; kind = "ids"; encoding = "none"; list_separator = "|"; max_length = 9; },'
+deck tokens item "$list" '' '"item", ' 'exclude = ["item"]; normalise = true; temperature = 0.2; first_item = 2;'
+deck user user '{ name = "user"; kind = "ids"; encoding = "none"; },' '{ name = "user"; rows = 30; features = "user"; },' '' ''
+tess() { n=$1; shift; ${MPIRUN:-mpirun} -q -n "$n" "$TESSERA" "$@" < /dev/null; }
+figures() { # of an evaluation: hit rate, NDCG, MRR, recall
+  sed -n 's/^evaluation.*hit rate \([0-9.]*\)  NDCG \([0-9.]*\)  MRR \([0-9.]*\)  recall at k \([0-9.]*\).*/\1 \2 \3 \4/p' "$1"
+}
+close_figures() { # FILE FILE: to the last digit told
+  paste "$1" "$2" | awk '{ for (i = 1; i <= 4; i++) { d = $i - $(i + 4); if (d < 0) d = -d; if (d > 2e-4) bad = 1 } } END { if (bad || NR != 1) { print; exit 1 } }'
+}
+for by in tokens user; do
+  case $by in tokens) say="by=tokens exclude=1 normalise=1 temperature=0.2 first=2" ;; *) say="by=user" ;; esac
+  check "$by" tess 2 train "$work/$by.deck" --quiet --set run.output="$work/$by"
+  for ranks in 1 2 3; do
+    check "$by, $ranks" tess $ranks topk "$work/$by.deck" --quiet --set run.output="$work/$by" --k 10 --out "$work/$by-$ranks.h5"
+    check "$by, $ranks: as NumPy has it" sh -c "$python '$srcdir/tests/run/topk.py' '$work/a.csv' '$(newest $by)' '$work/$by-$ranks.h5' 10 $say > '$work/want'"
+    tess $ranks eval "$work/$by.deck" --set run.output="$work/$by" > "$work/said"
+    figures "$work/said" > "$work/got"
+    check "$by, $ranks: figures" close_figures "$work/got" "$work/want"
+  done
+  check "$by: one file on any ranks" h5diff "$work/$by-1.h5" "$work/$by-3.h5"
+  check "$by, CSV" tess 2 topk "$work/$by.deck" --quiet --set run.output="$work/$by" --k 200 --out "$work/$by.csv"
+  n=90; [ $by = user ] || n=88
+  check "$by, CSV of all items" sh -c "$python '$srcdir/tests/run/topk.py' '$work/a.csv' '$(newest $by)' '$work/$by.csv' $n $say > /dev/null"
+  for kind in row_wise column_wise data_parallel; do
+    check "$by, $kind" tess 3 topk "$work/$by.deck" --quiet --set run.output="$work/$by" --set table_defaults.sharding=$kind --k 10 --out "$work/$kind.h5"
+    check "$by, $kind: the same" h5diff "$work/$by-1.h5" "$work/$kind.h5"
+  done
+  check "$by, cached" tess 2 topk "$work/$by.deck" --quiet --set run.output="$work/$by" --set table_defaults.sharding=row_wise --set table_defaults.kernel=cached --set table_defaults.cache.load_factor=0.5 --k 10 --out "$work/cached.h5"
+  check "$by, cached: the same" h5diff "$work/$by-1.h5" "$work/cached.h5"
+done
+check "keys" tess 2 topk "$work/user.deck" --quiet --set run.output="$work/user" --keys user --k 1 --out "$work/keys.csv"
+check "keys: columns" test "$(head -n 1 "$work/keys.csv")" = "user,item_0,score_0"
+
+# Validations judge by it.
+check "validations" tess 2 train "$work/tokens.deck" --quiet --set run.output="$work/valid" --set data.valid="$work/a.csv" --set run.valid_every=2 --set run.stop='{metric="ndcg";patience=9;}' --set checkpoint.best=true
+check "validations: NDCG" test "$(grep -c '"valid":true.*"ndcg":0' "$work/valid/metrics.jsonl")" = 3
+
+# Words in the place of numbers.
+sed 's/\([0-9]\)\([|,]\)/\1x\2/g; s/\([0-9]\)$/\1x/; 1s/.*/user,item,next/' "$work/a.csv" > "$work/w.csv"
+sed 's/encoding = "none"/encoding = "vocabulary"/g; s/a\.csv/w.csv/g; s/rows = [39]0/rows = "auto"/g' "$work/user.deck" > "$work/words.deck"
+check "words" tess 1 train "$work/words.deck" --quiet --set run.output="$work/words"
+check "words: topk" tess 2 topk "$work/words.deck" --quiet --set run.output="$work/words" --set model.outputs='({name="next";in="q";loss="bpr";target="next";first_item=1;})' --k 3 --out "$work/words.csv"
+check "words: of the data" sh -c "sed 1d '$work/words.csv' | cut -d, -f1 | grep -v '^[0-9]*x\$' && exit 1; [ \$(wc -l < '$work/words.csv') = 71 ]"
+
+mistake() { # WORDS, command...
+  words=$1; shift
+  "$@" > "$work/out" 2> "$work/err"; code=$?
+  [ $code = 2 ] && [ "$(grep -c '^tessera: error:' "$work/err")" = 1 ] && grep -qF -- "$words" "$work/err" && return
+  echo "code $code, or not one message \"$words\":"; cat "$work/err"; return 1
+}
+check "no items" mistake 'topk ranks the items of an output over items' tess 2 topk "$work/small.deck" --out "$work/x.csv"
+check "predict" mistake '`tessera topk` writes the best of them' tess 2 predict "$work/user.deck" --set run.output="$work/user" --out "$work/x.csv"
+check "--k 0" mistake '--k' tess 1 topk "$work/user.deck" --k 0 --out "$work/x.csv"
+passed
