@@ -37,6 +37,18 @@ static void take(ts_deck *d, config_setting_t *model, const char *text) {
   config_destroy(&zoo);
 }
 
+/* The layer NAME, "block.each" in a block; NULL: there is none. */
+static config_setting_t *layer_at(config_setting_t *model, const char *name) {
+  char outer[128];
+  const char *dot = strchr(name, '.');
+  const size_t n = dot ? (size_t)(dot - name) : sizeof outer;
+  if (n >= sizeof outer) return ts_deck_layer(model, name);
+  memcpy(outer, name, n);
+  outer[n] = '\0';
+  config_setting_t *block = ts_deck_layer(model, outer);
+  return block ? layer_at(block, dot + 1) : NULL;
+}
+
 /* An element of model.change: keys over those of the layer of its name. */
 static void change(ts_deck *d, config_setting_t *model,
                    const config_setting_t *s) {
@@ -48,7 +60,7 @@ static void change(ts_deck *d, config_setting_t *model,
                   "of a layer: ( { name = \"deep\"; units = [64]; } )");
     return;
   }
-  config_setting_t *layer = ts_deck_layer(model, name);
+  config_setting_t *layer = layer_at(model, name);
   if (!layer) {
     ts_deck_error(d, s, "model.change: there is no layer \"%.80s\"", name);
     return;

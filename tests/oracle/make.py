@@ -14,6 +14,7 @@ import torch
 import torch.nn.functional as F
 
 import models
+import sequences
 
 STEPS, BATCH, LR, DENSE = 20, 16, 0.2, 3
 # Name, rows, features; f3 comes as bags, which are summed.
@@ -128,11 +129,11 @@ def read_data(path):
     return x, counts, column
 
 
-def initial(tessera, deck_path, data):
+def initial(tessera, deck_path, data, tables):
     """Parameters of a run whose rates are 0."""
     with tempfile.TemporaryDirectory() as folder:
         rates = ['--set', 'optimizer.lr=0.0']
-        for t, _, _ in TABLES:
+        for t in tables:
             rates += ['--set', f'tables.{t}.optimizer.lr=0.0']
         subprocess.run([tessera, "train", deck_path, "--quiet", "--set",
                         f"data.train={data}", "--set", f"run.output={folder}",
@@ -213,12 +214,18 @@ def sums(p):
 
 
 def make(name, tessera, folder):
-    c = CASES[name]
-    path, data = f"{folder}/{name}.deck", f"{folder}/data.csv"
+    lists = name in sequences.CASES
+    data = f"{folder}/{'sequences' if lists else 'data'}.csv"
+    path = f"{folder}/{name}.deck"
     with open(path, "w") as f:
-        f.write(deck(name, c))
-    params = initial(tessera, path, data)
-    losses, after = train(c, params, data)
+        f.write(sequences.deck(name) if lists else deck(name, CASES[name]))
+    if lists:
+        other = sequences.TABLE.get(sequences.CASES[name][3])
+        params = initial(tessera, path, data, ["items"] + [other] * bool(other))
+        losses, after = sequences.train(name, params, data)
+    else:
+        params = initial(tessera, path, data, [t for t, _, _ in TABLES])
+        losses, after = train(CASES[name], params, data)
     with open(f"{folder}/{name}.txt", "w") as f:
         for k, loss in enumerate(losses):
             f.write(f"loss {k + 1} {loss:.9g}\n")
@@ -230,6 +237,7 @@ def make(name, tessera, folder):
 def make_all(tessera, folder, names):
     os.makedirs(folder, exist_ok=True)
     write_data(f"{folder}/data.csv")
+    sequences.write_data(f"{folder}/sequences.csv")
     for name in names:
         make(name, tessera, folder)
         print("made", name, flush=True)

@@ -1,0 +1,285 @@
+"""Cases of models that read sequences or rank items, sample by sample in
+PyTorch, in double: what a deck of input/models makes of lists of ids.  Outputs
+over items have tessera's own negatives, drawn as io/targets.h says."""
+import csv
+import random
+
+import torch
+import torch.nn.functional as F
+
+STEPS, BATCH, LR, SEED = 20, 16, 0.2, 5
+# Norms of rows that are nearly zero make differences of rounding larger.
+SLOW = {"hstu": 0.001}
+# Scores over 0.05, as the deck has them, do the same.
+OUTPUTS = {"hstu": 'outputs = ( { name = "next"; in = "block"; loss = "sampled_softmax"; target = "next"; negatives = 128; '
+                   'temperature = 0.5; normalise = true; exclude = ["item"]; first_item = 1; } ); '}
+ROWS = {"items": 30, "users": 11, "sites": 5}
+M64 = (1 << 64) - 1
+
+
+def mix(x):
+    x ^= x >> 33
+    x = x * 0xff51afd7ed558ccd & M64
+    x ^= x >> 33
+    x = x * 0xc4ceb9fe1a85ec53 & M64
+    return x ^ x >> 33
+
+
+def philox(c, k):
+    for _ in range(10):
+        p, q = 0xD2511F53 * c[0], 0xCD9E8D57 * c[2]
+        c = [q >> 32 ^ c[1] ^ k[0], q & 0xffffffff,
+             p >> 32 ^ c[3] ^ k[1], p & 0xffffffff]
+        k = [k[0] + 0x9E3779B9 & 0xffffffff, k[1] + 0xBB67AE85 & 0xffffffff]
+    return c
+
+
+def draw(place, j, wanted, barred, first, n):
+    """Negatives of target J of the sample at PLACE, in the first epoch."""
+    key = mix((SEED ^ mix(1)) ^ mix(11))
+    words, ids = [], []
+    block = 0
+    while len(ids) < n:
+        for _ in range(100):
+            if not words:
+                words = philox([place, 0, j, block],
+                               [key & 0xffffffff, key >> 32])
+                block += 1
+            i = first + (words.pop(0) * (ROWS["items"] - first) >> 32)
+            if i != wanted and i not in barred:
+                break
+        ids.append(i)
+    return ids
+
+
+def linear(P, name, x):
+    return F.linear(x, P[name + ".weight"], P.get(name + ".bias"))
+
+
+def norm(P, name, x):
+    return F.layer_norm(x, x.shape[-1:], P[name + ".0.weight"],
+                        P[name + ".0.bias"])
+
+
+def place(P, name, x, scale=1.0):
+    w = P[name + ".0.weight"]
+    k = torch.arange(len(x) - 1, -1, -1).clamp(max=len(w) - 1)
+    return scale * x + w[k]
+
+
+def attention(P, name, x, causal):
+    q, k, v = linear(P, name + ".0", x).chunk(3, -1)
+    y = F.scaled_dot_product_attention(q[None], k[None], v[None],
+                                       is_causal=causal)[0]
+    return linear(P, name + ".1", y)
+
+
+def mlp(P, name, x, n, act, last=True):
+    for i in range(n):
+        x = linear(P, f"{name}.{i}", x)
+        if last or i + 1 < n:
+            x = act(P, f"{name}.{i}", x)
+    return x
+
+
+def relu(P, name, x):
+    return F.relu(x)
+
+
+def prelu(P, name, x):
+    return torch.where(x > 0, x, P[name + ".activation.weight"] * x)
+
+
+def leaky(P, name, x):
+    return F.leaky_relu(x, 0.01)
+
+
+def sigmoid(P, name, x):
+    return torch.sigmoid(x)
+
+
+# ---- models: queries (one row a target), or a logit -----------------------------
+def sasrec(P, s):
+    x = place(P, "place", P["items"][s["item"]], 7.0710678)
+    for i in range(2):
+        b = f"block.{i}."
+        x = x + attention(P, b + "looks", norm(P, b + "before", x), True)
+        x = x + mlp(P, b + "each", norm(P, b + "normed", x), 2, relu, False)
+    return norm(P, "user", x)
+
+
+def hstu(P, s):
+    x = place(P, "place", P["items"][s["item"]])
+    n = len(x)
+    far = torch.arange(n)[:, None] - torch.arange(n)[None, :]
+    for i in range(2):
+        b = f"block.{i}.unit"
+        d = x.shape[1]
+        u, v, q, k = F.silu(F.linear(F.layer_norm(x, (d,), eps=1e-6),
+                                     P[b + ".0.weight"])).split(d, 1)
+        bias = P[b + ".1.weight"][0]
+        a = F.silu(q @ k.T + bias[far.clamp(0, len(bias) - 1)]) / n
+        y = F.layer_norm(torch.where(far >= 0, a, 0.0) @ v, (d,), eps=1e-6)
+        x = x + linear(P, b + ".2", u * y)
+    return x
+
+
+def mf_ccl(P, s):
+    return P["users"][s["user"]]
+
+
+def simplex(P, s):
+    past = P["items"][s["history"]].mean(0, keepdim=True)
+    return 0.5 * P["users"][s["user"]] + 0.5 * linear(P, "turned.0", past)
+
+
+def two_tower(P, s):
+    x = mlp(P, "deep", P["users"][s["user"]], 2, relu)
+    return linear(P, "user_tower.0", x)
+
+
+def din(P, s):
+    k, q = P["items"][s["history"]], P["items"][s["candidate"]]
+    four = torch.cat([q.expand_as(k), k, q - k, q * k], 1)
+    w = mlp(P, "interest", four, 3, sigmoid, False)
+    interest = (w * k).sum(0, keepdim=True)
+    x = torch.cat([P["sites"][s["site"]], interest, q, interest * q], 1)
+    return linear(P, "click.0", mlp(P, "deep", x, 2, prelu))
+
+
+def bst(P, s):
+    x = place(P, "place", P["items"][s["history"]])
+    x = norm(P, "normed", x + attention(P, "looks", x, False))
+    x = mlp(P, "each", x, 1, leaky)
+    x = torch.cat([P["sites"][s["site"]], x.mean(0, keepdim=True), x[-1:]], 1)
+    return linear(P, "click.0", mlp(P, "deep", x, 3, leaky))
+
+
+# Model, dim, features of the items' table, the other table, changes, and of
+# outputs over items: loss, negatives, temperature, normalise, barred, first.
+CASES = {
+    "sasrec": (sasrec, 50, "item next", None,
+               ['{ name = "start"; p = 0.0; }', '{ name = "place"; places = 5; }']
+               + [f'{{ name = "block.{n}"; {k} = 0.0; }}' for n, k in
+                  (("kept", "p"), ("dropped", "p"), ("each", "dropout"))],
+               ("bce", 1, 1.0, False, True, 1)),
+    "hstu": (hstu, 6, "item next", None,
+             ['{ name = "start"; p = 0.0; }', '{ name = "place"; places = 5; }',
+              '{ name = "block.unit"; places = 4; dropout = 0.0; }'],
+             ("softmax", 128, 0.5, True, True, 1)),
+    "mf_ccl": (mf_ccl, 6, "next", "user", ['{ name = "kept"; p = 0.0; }'],
+               ("ccl", 800, 1.0, True, False, 0)),
+    "simplex": (simplex, 64, "history next", "user",
+                ['{ name = "kept"; p = 0.0; }'],
+                ("ccl", 1000, 1.0, True, False, 0)),
+    "two_tower": (two_tower, 64, "next", "user", ['{ name = "deep"; units = [8, 6]; }'],
+                  ("softmax", 128, 0.1, True, False, 0)),
+    "din": (din, 6, "history candidate", "site",
+            ['{ name = "deep"; units = [8, 6]; }',
+             '{ name = "interest"; units = [7, 5]; }'], None),
+    "bst": (bst, 64, "history", "site",
+            ['{ name = "place"; places = 5; }', '{ name = "deep"; units = [8, 6, 4]; }'],
+            None),
+}
+TABLE = {"user": "users", "site": "sites"}
+
+
+def deck(name):
+    model, dim, features, other, change, over = CASES[name]
+    columns = features.split() + ([other] if other else [])
+    ids = "".join(f'    {{ name = "{c}"; kind = "ids"; encoding = "none"; '
+                  'list_separator = "|"; max_length = 9; },\n' for c in columns)
+    label = "" if over else '    { name = "label"; kind = "label"; },\n'
+    tables = [f'{{ name = "items"; rows = {ROWS["items"]}; pooling = "none"; '
+              f'features = [{", ".join(chr(34) + f + chr(34) for f in features.split())}]; }}']
+    if other:
+        tables.insert(0, f'{{ name = "{TABLE[other]}"; rows = {ROWS[TABLE[other]]}; features = ["{other}"]; }}')
+    return f"""# Made by jobs/oracle: tests/run/oracle.sh gives the data.
+run = {{ name = "{name}"; seed = {SEED}; steps = {STEPS}; threads = 1; log_every = 1; }};
+data = {{ format = "csv"; global_batch = {BATCH};
+  columns = (
+{(label + ids).rstrip(chr(10) + ",")} ); }};
+table_defaults = {{ dim = {dim}; optimizer = {{ kind = "sgd"; lr = {SLOW.get(name, LR)}; }}; }};
+tables = (
+  {(","+chr(10)+"  ").join(tables)} );
+model = {{ kind = "{name}"; {OUTPUTS.get(name, "")}change = (
+    {("," + chr(10) + "    ").join(change)} ); }};
+optimizer = {{ kind = "sgd"; lr = {SLOW.get(name, LR)}; }};
+"""
+
+
+def write_data(path):
+    rng = random.Random(4)
+    with open(path, "w") as f:
+        out = csv.writer(f, lineterminator="\n")
+        out.writerow("label user site candidate item next history".split())
+        for _ in range(STEPS * BATCH):
+            lists = [[rng.randrange(1, ROWS["items"]) for _ in range(n)]
+                     for n in (rng.randrange(8),) * 2 + (rng.randrange(1, 9),)]
+            lists[1] = lists[1][:rng.randrange(1, 9)]
+            out.writerow([rng.randrange(2), rng.randrange(ROWS["users"]),
+                          rng.randrange(ROWS["sites"]), rng.randrange(1, ROWS["items"])]
+                         + ["|".join(map(str, x)) for x in lists])
+
+
+def read_data(path):
+    with open(path) as f:
+        return [{k: [int(i) for i in v.split("|") if i] for k, v in r.items()}
+                for r in csv.DictReader(f)]
+
+
+def loss_of(over, q, e):
+    """Of a vector and its candidates' embeddings, the wanted one's first."""
+    kind, n, temperature, normalise, _, _ = over
+    if normalise:
+        q, e = F.normalize(q, dim=0), F.normalize(e, dim=1)
+    s = e @ q / temperature
+    if kind == "bce":
+        return F.softplus(-s[0]) + F.softplus(s[1:]).mean()
+    if kind == "softmax":
+        return -F.log_softmax(s, 0)[0]
+    return 1 - s[0] + 150 * F.relu(s[1:] - 0.9).mean()
+
+
+def batch_loss(case, P, samples, at):
+    model, over = case[0], case[5]
+    total, n = 0, 0
+    for b, s in enumerate(samples[at:at + BATCH]):
+        if not over:
+            z = model(P, s)[0, 0]
+            total = total + F.binary_cross_entropy_with_logits(
+                z, torch.tensor(float(s["label"][0]), dtype=z.dtype))
+            n += 1
+            continue
+        wanted = s["next"]
+        if not wanted:
+            continue
+        rows = model(P, s)
+        barred = set(s["item"]) | set(wanted) if over[4] else set()
+        for j, w in enumerate(wanted):
+            q = rows[len(rows) - len(wanted) + j] if len(rows) > 1 or case[0] in (sasrec, hstu) else rows[0]
+            ids = [w] + draw(at + b, j, w, barred, over[5], over[1])
+            total = total + loss_of(over, q, P["items"][ids])
+            n += 1
+    return total / n
+
+
+BAGS = "sparse_arch.embedding_bag_collection.embedding_bags.%s.weight"
+
+
+def train(name, params, data):
+    case, samples = CASES[name], read_data(data)
+    P = {k: p.clone().requires_grad_() for k, p in params.items()}
+    for t in ROWS:
+        if BAGS % t in P:
+            P[t] = P[BAGS % t]
+    own = [P[k] for k in params]
+    sgd = torch.optim.SGD(own, lr=SLOW.get(name, LR))
+    losses = []
+    for at in range(0, STEPS * BATCH, BATCH):
+        sgd.zero_grad()
+        loss = batch_loss(case, P, samples, at)
+        loss.backward()
+        sgd.step()
+        losses.append(loss.item())
+    return losses, {k: P[k] for k in params}
