@@ -99,9 +99,10 @@ ts_candidate_look(const ts_candidates_args &a, int64_t t) {
   float rank = 0;
   for (int32_t k = 1; k < a.n_each; k++) {
     const float s = ts_candidate_score(a, q, index[k]);
-    rank += s > wanted ? 1.0f : s == wanted ? 0.5f : 0.0f;
-    if (index[k] != index[0]) ts_candidate_add(&a, &sum, s);
     if (a.grad && first) a.grad[t * a.n_each + k] = s;
+    if (index[k] == index[0]) continue;
+    rank += ts_candidate_above(s, wanted);
+    ts_candidate_add(&a, &sum, s);
   }
   if (first) {
     a.loss[t] = (float)ts_candidate_loss(&a, &sum);

@@ -21,6 +21,12 @@ TS_CANDIDATE_INLINE double ts_softplus_slope(double x) {
   return (x > 0 ? 1 : e) / (1 + e);
 }
 
+/* What a negative of score S adds to the wanted one's rank; no number is worse
+ * than any. */
+TS_CANDIDATE_INLINE float ts_candidate_above(float s, float wanted) {
+  return s < wanted ? 0 : s == wanted ? 0.5f : 1;
+}
+
 /* The negatives so far: their sum; of softmax that of exp(s - top), the wanted
  * one's with it. */
 typedef struct ts_candidate_sum {

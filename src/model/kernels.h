@@ -298,7 +298,8 @@ typedef struct ts_targets_args {
  * in N.  N 0: no sum.
  *
  * candidates_forward  loss, and rank: the number of k > 0 with s_k > s_0, half
- *                     of those with s_k = s_0 on top; and where GRAD is not
+ *                     of those with s_k = s_0 on top, all of them where s_0 is
+ *                     no number; and where GRAD is not
  *                     NULL grad[t n_each + k] = scale times the derivative of
  *                     l_t by s_k
  * candidates_rows     with by_t = by[sample[t] by_stride] / targets of that

@@ -2,6 +2,7 @@
  *
  * Rows of a few dozen floats are gathered from a table that is in cache as a
  * rule: loops that compilers make vectors of. */
+#include <omp.h>
 #include <string.h>
 
 #include "base/clones.h"
@@ -71,8 +72,9 @@ static void judge(const ts_candidates_args *a, int64_t t, float *s) {
   ts_candidate_sum c = ts_candidate_begin(a->kind, s[0]);
   double rank = 0, others = 0;
   for (int32_t k = 1; k < a->n_each; k++) {
-    rank += s[k] > s[0] ? 1 : s[k] == s[0] ? 0.5 : 0;
-    if (index[k] != index[0]) ts_candidate_add(a, &c, s[k]);
+    if (index[k] == index[0]) continue;
+    rank += ts_candidate_above(s[k], s[0]);
+    ts_candidate_add(a, &c, s[k]);
   }
   a->loss[t] = (float)ts_candidate_loss(a, &c);
   a->rank[t] = (float)rank;
@@ -86,23 +88,19 @@ static void judge(const ts_candidates_args *a, int64_t t, float *s) {
 }
 
 static ts_err candidates_forward(const ts_candidates_args *a) {
-  ts_err err = TS_OK;
-#pragma omp parallel
-  {
-    float *own = NULL;
-    ts_err mine = a->grad ? TS_OK : ts_mem_many(own, a->n_each, ACTIVATIONS);
-#pragma omp for schedule(static)
-    for (int64_t t = 0; t < a->n_targets; t++) {
-      float *s = a->grad ? a->grad + t * a->n_each : own;
-      if (mine != TS_OK) continue;
-      score_all(s, a, a->q + a->row[t] * a->q_stride, a->index + t * a->n_each);
-      judge(a, t, s);
-    }
-    ts_mem_free(own);
-#pragma omp critical
-    if (mine != TS_OK) err = mine;
+  float *own = NULL; /* without GRAD each thread has scores of its own */
+  if (!a->grad)
+    TS_DO(ts_mem_many(own, (int64_t)omp_get_max_threads() * a->n_each,
+                      ACTIVATIONS));
+#pragma omp parallel for schedule(static)
+  for (int64_t t = 0; t < a->n_targets; t++) {
+    float *s = a->grad ? a->grad + t * a->n_each
+                       : own + (int64_t)omp_get_thread_num() * a->n_each;
+    score_all(s, a, a->q + a->row[t] * a->q_stride, a->index + t * a->n_each);
+    judge(a, t, s);
   }
-  return err;
+  ts_mem_free(own);
+  return TS_OK;
 }
 
 /* ---- gradients ----------------------------------------------------------- */

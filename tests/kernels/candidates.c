@@ -207,10 +207,11 @@ static double slope_of(const ts_candidates_args *a, int64_t t, double *s,
 }
 
 /* Ranks are whole but for ties, which are of equal rows: equal bits. */
-static double rank_of(const ts_candidates_args *a, const double *s) {
+static double rank_of(const ts_candidates_args *a, int64_t t, const double *s) {
+  const int32_t *index = a->index + t * a->n_each;
   double rank = 0;
   for (int32_t k = 1; k < a->n_each; k++)
-    rank += s[k] > s[0] ? 1 : s[k] == s[0] ? 0.5 : 0;
+    if (index[k] != index[0]) rank += s[k] > s[0] ? 1 : s[k] == s[0] ? 0.5 : 0;
   return rank;
 }
 
@@ -269,7 +270,7 @@ TS_TEST(losses) {
       }
       clear &= is_clear(&a, s, of);
       lt_want(a.loss, t, loss_of(&a, t, s), 2 + 4 * of);
-      lt_want(a.rank, t, rank_of(&a, s), 0);
+      lt_want(a.rank, t, rank_of(&a, t, s), 0);
       for (int32_t k = 0; k < a.n_each; k++) {
         g[k] = (double)a.scale * slope_of(&a, t, s, k);
         if (a.grad) lt_want(a.grad, t * a.n_each + k, g[k], 4 + 4 * of);

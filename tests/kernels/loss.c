@@ -19,7 +19,7 @@ static float unit(void) {
 
 static const ts_task_loss plain[3] = {
     {.weight = 1.0}, {.first = 1, .weight = 0.3}, {.first = 2, .weight = 2.5}};
-static const ts_task_loss kinds[9] = {
+static const ts_task_loss kinds[10] = {
     {.kind = TS_LOSS_MSE, .weight = 0.7},
     {.kind = TS_LOSS_BCE, .first = 1, .weight = 1.1, .smoothing = 0.1},
     {.kind = TS_LOSS_PROBABILITY, .first = 2, .weight = 1.3},
@@ -28,7 +28,8 @@ static const ts_task_loss kinds[9] = {
     {.kind = TS_LOSS_POISSON, .first = 5, .weight = 2.5},
     {.kind = TS_LOSS_PROBABILITY, .first = 6, .weight = 1, .smoothing = 0.3},
     {.kind = TS_LOSS_BCE, .first = 7, .weight = 0},
-    {.kind = TS_LOSS_HUBER, .first = 8, .weight = 1, .delta = 2}};
+    {.kind = TS_LOSS_HUBER, .first = 8, .weight = 1, .delta = 2},
+    {.kind = TS_LOSS_GIVEN, .first = 9, .weight = 0.6}};
 
 /* The same twice: a second run must give the first one's bits. */
 typedef struct loss_case {
@@ -225,6 +226,8 @@ static double formula(const ts_task_loss *t, double z, double y) {
     return d <= t->delta ? d * d / 2 : t->delta * d - t->delta * t->delta / 2;
   case TS_LOSS_POISSON:
     return exp(z) - y * z;
+  case TS_LOSS_GIVEN:
+    return z;
   case TS_LOSS_CLASSES: /* of several logits: formula_of_classes */
     break;
   }
