@@ -72,13 +72,15 @@ static void check_metric(ts_deck *d, const config_setting_t *root) {
 /* Their own keys, of another loss. */
 static void check_not_items(ts_deck *d, const config_setting_t *s,
                             const ts_task_config *x) {
-  const char *key = *x->items       ? "items"
-                    : *x->target    ? "target"
-                    : x->exclude.n  ? "exclude"
-                    : x->given      ? "given"
-                    : x->first_item ? "first_item"
-                    : x->normalise  ? "normalise"
-                                    : NULL;
+  const char *key = *x->items             ? "items"
+                    : *x->target          ? "target"
+                    : x->exclude.n        ? "exclude"
+                    : x->given            ? "given"
+                    : x->first_item       ? "first_item"
+                    : x->normalise        ? "normalise"
+                    : x->negatives != 1   ? "negatives"
+                    : x->temperature != 1 ? "temperature"
+                                          : NULL;
   if (key)
     ts_deck_error(d, s,
                   "model.outputs: %s of \"%.80s\" is for losses over items: "
@@ -126,16 +128,43 @@ static void check_target(ts_deck *d, const config_setting_t *s,
                   (long long)t->rows);
 }
 
-static void check_items(ts_deck *d, const config_setting_t *s,
-                        const ts_task_config *x) {
+/* What is excluded are ids of items: of as many rows. */
+static void check_exclude(ts_deck *d, const config_setting_t *s,
+                          const ts_task_config *x) {
   const ts_config *c = d->config;
-  check_target(d, s, x);
-  for (int32_t i = 0; i < x->exclude.n; i++)
-    if (ts_feature_find(c, x->exclude.item[i]) < 0)
+  const int32_t own = *x->target ? ts_task_candidates(c, x) : -1;
+  for (int32_t i = 0; i < x->exclude.n; i++) {
+    const int32_t f = ts_feature_find(c, x->exclude.item[i]);
+    if (f < 0) {
       ts_deck_error(d, s,
                     "model.outputs: exclude of \"%.80s\": no table has a "
                     "feature \"%.80s\"",
                     x->name, x->exclude.item[i]);
+      continue;
+    }
+    const ts_table_config *t = ts_feature_table(c, f, NULL);
+    const ts_table_config *items = own < 0 ? t : ts_feature_table(c, own, NULL);
+    if (t->rows != items->rows)
+      ts_deck_error(d, s,
+                    "model.outputs: exclude of \"%.80s\": \"%.80s\" is of "
+                    "table %.80s, whose rows are not as many as table %.80s "
+                    "has: its ids are no items",
+                    x->name, x->exclude.item[i], t->name, items->name);
+  }
+}
+
+static void check_items(ts_deck *d, const config_setting_t *s,
+                        const ts_task_config *x) {
+  const ts_config *c = d->config;
+  const bool cosine = !strcmp(x->loss, "cosine_contrastive");
+  check_target(d, s, x);
+  check_exclude(d, s, x);
+  check_key(d, s, x, "label", *x->label != '\0', "bce and others with labels");
+  if (cosine && !x->normalise)
+    ts_deck_error(d, s,
+                  "model.outputs: loss cosine_contrastive of \"%.80s\" is of "
+                  "cosines: give normalise = true",
+                  x->name);
   if (c->model.n_tasks > 1)
     ts_deck_error(d, s,
                   "model.outputs: \"%.80s\" is over items: samples count by "
@@ -172,6 +201,11 @@ void ts_outputs_check(ts_deck *d, const config_setting_t *root) {
               "bce");
     check_key(d, list, x, "delta", strcmp(x->loss, "huber") && x->delta != 1,
               "huber");
+    const bool cosine = !strcmp(x->loss, "cosine_contrastive");
+    check_key(d, list, x, "margin", !cosine && x->margin != 0.9,
+              "cosine_contrastive");
+    check_key(d, list, x, "negative_weight", !cosine && x->negative_weight != 1,
+              "cosine_contrastive");
     if (ts_task_is_of_items(x))
       check_items(d, list, x);
     else

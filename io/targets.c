@@ -68,7 +68,7 @@ void ts_targets_at(ts_targets *t, bool training, int64_t epoch, int64_t first) {
   if (!t) return;
   t->said = true;
   t->training = training;
-  t->epoch = epoch;
+  t->epoch = training ? epoch : -1; /* other draws than any epoch's */
   t->first = first;
 }
 
@@ -175,6 +175,12 @@ static ts_err spread(const ts_targets *t, ts_batch_store *s, int32_t each) {
   const ts_feature_store *x = &s->feature[f];
   const int64_t n = s->batch.kjt.features[f].n_ids;
   const bool one = x->bags == TS_BAGS_ONE;
+  if (n > INT32_MAX / 2 / each)
+    return ts_fail(TS_ERR_DATA,
+                   "a rank's batch has %lld ids of feature %s, with %d "
+                   "candidates each: give fewer negatives in model.outputs, or "
+                   "a smaller data.global_batch",
+                   (long long)n, t->task->target, each);
   TS_DO(ts_batch_store_feature(s, f, n * each, one ? TS_BAGS_LENGTHS : x->bags,
                                false));
   for (int32_t b = 0; one && b < s->batch.n; b++) x->lengths[b] = 1;
@@ -197,7 +203,8 @@ static ts_err no_multiple(const ts_targets *t, int32_t b, int64_t n,
   return ts_fail(TS_ERR_DATA,
                  "sample %lld of an evaluation: feature %s has %lld ids, which "
                  "is no multiple of the %d that model.outputs says: an id that "
-                 "is wanted and `given` = %d that are not",
+                 "is wanted and `given` = %d that are not; max_length in its "
+                 "data.columns cuts them, too",
                  (long long)(t->first + b), t->task->target, (long long)n, each,
                  t->task->given);
 }

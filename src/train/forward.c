@@ -308,6 +308,11 @@ static ts_err check(const ts_config *c, const ts_forward *o) {
     TS_DO(ts_tasks_of_probabilities(c, "--importance"));
   if (o->out) TS_DO(ts_forward_check_out(c, o->out));
   TS_DO(ts_topk_rows_check(c, o->k));
+  if (o->by && ts_task_is_of_items(c->model.tasks))
+    return ts_fail(TS_ERR_USAGE,
+                   "--by is of labels and predictions, and the output \"%s\" "
+                   "is over items",
+                   c->model.tasks->name);
   if (o->out && !o->k && !o->layer && ts_task_is_of_items(c->model.tasks))
     return ts_fail(TS_ERR_USAGE,
                    "predict writes a score a sample, and the output \"%s\" is "

@@ -9,7 +9,9 @@
 #include "base/tasks.h"
 #include "train/topk_items.h"
 
-enum { CHUNK = 1024 }; /* vectors of a rank that travel together */
+/* Vectors of a rank that travel together, and bytes of what is found of them.
+ */
+enum { CHUNK = 1024, FOUND_BYTES = 64 << 20 };
 
 struct ts_topk {
   ts_trainer *t;
@@ -211,8 +213,15 @@ static ts_err search(ts_topk *x, const float *query, int64_t first, int64_t n) {
   return TS_OK;
 }
 
-ts_err ts_topk_search(ts_topk *x, const float *query, const ts_batch *b,
-                      bool wanted, const int64_t **ids, const float **scores) {
+/* The same on all ranks. */
+static int64_t chunk_of(const ts_topk *x) {
+  const int64_t n = FOUND_BYTES / ((int64_t)sizeof(ts_found) * x->k + 1);
+  return n < 1 ? 1 : n < CHUNK ? n : CHUNK;
+}
+
+static ts_err search_all(ts_topk *x, const float *query, const ts_batch *b,
+                         bool wanted) {
+  const int64_t chunk = chunk_of(x);
   int64_t most = b->n;
   const size_t n = (size_t)b->n * (size_t)x->k;
   TS_DO(leave_out(x, b, wanted));
@@ -220,11 +229,20 @@ ts_err ts_topk_search(ts_topk *x, const float *query, const ts_batch *b,
   TS_DO(
       ts_mem_reserve(&x->scores, &x->scores_bytes, n * 4 + 4, TS_TAG_METRICS));
   TS_DO(ts_comm_max_i64(x->t->control, &most, 1));
-  for (int64_t at = 0; at < most; at += CHUNK) {
+  for (int64_t at = 0; at < most; at += chunk) {
     const int64_t left = b->n > at ? b->n - at : 0;
     const int64_t from = b->n > at ? at : b->n;
-    TS_DO(search(x, query, from, left < CHUNK ? left : CHUNK));
+    TS_DO(search(x, query, from, left < chunk ? left : chunk));
   }
+  return TS_OK;
+}
+
+ts_err ts_topk_search(ts_topk *x, const float *query, const ts_batch *b,
+                      bool wanted, const int64_t **ids, const float **scores) {
+  const ts_err err = search_all(x, query, b, wanted);
+  /* The others wait in the search: what this rank has alone ends all. */
+  if (err != TS_OK) ts_settle_own(err);
+  TS_DO(err);
   *ids = x->ids;
   if (scores) *scores = x->scores;
   return TS_OK;

@@ -6,7 +6,7 @@
 
 #include "base/mem.h"
 
-enum { ROWS = 4096 }; /* a lookup */
+enum { ROWS = 4096 }; /* of a lookup, at most */
 
 void ts_item_part_set(ts_item_part *p, int64_t first, int64_t n, int rank,
                       int n_ranks) {
@@ -111,6 +111,13 @@ static void put(ts_item_part *p, int64_t at, const float *x, bool normed) {
     to[c * TS_ITEM_BLOCK + at % TS_ITEM_BLOCK] = x[c] / by;
 }
 
+/* Rows of a lookup: no more than a batch has ids, which caches have room for;
+ * the same on all ranks. */
+static int64_t rows_of(const ts_trainer *t, int32_t feature) {
+  const double n = t->pooling[feature] * t->batch_max;
+  return n < 1 ? 1 : n < ROWS ? (int64_t)n : ROWS;
+}
+
 ts_err ts_item_part_look_up(ts_item_part *p, ts_trainer *t, int32_t feature,
                             bool normed) {
   ts_err err = TS_OK;
@@ -120,9 +127,10 @@ ts_err ts_item_part_look_up(ts_item_part *p, ts_trainer *t, int32_t feature,
   TS_TRY(ts_mem_many(p->x, blocks * TS_ITEM_BLOCK * p->dim + 1, METRICS));
   TS_TRY(open(&a));
   TS_TRY(ts_comm_max_i64(t->control, &most, 1));
-  for (int64_t at = 0; at < most; at += ROWS) {
+  const int64_t rows = rows_of(t, feature);
+  for (int64_t at = 0; at < most; at += rows) {
     const int64_t left = p->n > at ? p->n - at : 0;
-    const int32_t n = (int32_t)(left < ROWS ? left : ROWS);
+    const int32_t n = (int32_t)(left < rows ? left : rows);
     TS_TRY(ask(&a, p->first + at, n, &stride));
     for (int32_t i = 0; i < n; i++)
       put(p, at + i, a.rows + a.index[i] * stride, normed);

@@ -1,5 +1,6 @@
 /* topk_rank.c - the scores of some vectors with all items of a part, and the
  * best of them. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -71,8 +72,10 @@ static bool is_left_out(const ts_left_out *o, int64_t q, int64_t id) {
 static void take(ts_heap *b, const float *score, int64_t first, int n,
                  const ts_left_out *o, int64_t q) {
   for (int i = 0; i < n; i++) {
-    const ts_found x = {first + i, score[i], 0};
-    if (b->n == b->k && !(score[i] >= b->heap[0].score)) continue;
+    /* No number is worse than any. */
+    const float s = isnan(score[i]) ? -INFINITY : score[i];
+    const ts_found x = {first + i, s, 0};
+    if (b->n == b->k && s < b->heap[0].score) continue;
     if (b->n == b->k && !ts_found_before(&x, &b->heap[0])) continue;
     if (!is_left_out(o, q, x.id)) push(b, x);
   }

@@ -78,7 +78,9 @@ ts_err ts_topk_rows_take(ts_topk_rows *x, const ts_batch *b,
                          const void *data[TS_TOPK_COLUMNS]) {
   const float *query, *scores;
   const int64_t *ids;
-  TS_DO(ts_layer_values_take(&x->query, b->n, &query));
+  const ts_err err = ts_layer_values_take(&x->query, b->n, &query);
+  if (err != TS_OK) ts_settle_own(err); /* the others go on to the search */
+  TS_DO(err);
   TS_DO(ts_topk_search(x->topk, query, b, false, &ids, &scores));
   if (x->width) name_items(x, ids, (int64_t)b->n * ts_topk_k(x->topk));
   data[0] = x->width ? (const void *)x->text : ids;

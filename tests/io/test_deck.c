@@ -208,8 +208,11 @@ TS_TEST(deck_in_force) {
       {"model.outputs=({name=\"x\"; smoothing=0.3; from=\"probability\";})",
        "outputs = (\n  {\n    name = \"x\";\n    label = \"\";\n    in = "
        "\"\";\n    loss = \"bce\";\n    from = \"probability\";\n    weight "
-       "= 1.0;\n    where = \"\";\n    smoothing = 0.3;\n    delta = 1.0;\n  "
-       "}\n);\n};\noptimizer"},
+       "= 1.0;\n    where = \"\";\n    smoothing = 0.3;\n    delta = 1.0;\n"
+       "    items = \"\";\n    target = \"\";\n    negatives = 1;\n"
+       "    given = 0;\n    first_item = 0;\n    exclude = [];\n"
+       "    temperature = 1.0;\n    normalise = false;\n    margin = 0.9;\n"
+       "    negative_weight = 1.0;\n  }\n);\n};\noptimizer"},
       {"run.name=\"a\\\"b\\\\c\\n};\\n\\x01\"",
        "  name = \"a\\\"b\\\\c\\x0a};\\x0a\\x01\";\n"},
       {"data.csv.label_threshold=-4", "    label_threshold = -4.0;\n"},

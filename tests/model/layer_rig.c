@@ -231,8 +231,12 @@ static ts_emb_views views_of(lr_rig *r, int32_t batch) {
   p.batch = batch;
   for (int32_t f = 0; f < p.n_features; f++)
     r->tokens[f] = (ts_jagged){.lengths = r->lengths, .n_ids = lr_rows(&p, f)};
-  return (ts_emb_views){(const float *const *)r->data, r->grad, r->stride,
-                        r->p.n_features, r->tokens, NULL};
+  return (ts_emb_views){(const float *const *)r->data,
+                        r->grad,
+                        r->stride,
+                        r->p.n_features,
+                        r->tokens,
+                        NULL};
 }
 
 void lr_forward(lr_rig *r, int32_t batch) {

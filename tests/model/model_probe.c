@@ -172,8 +172,8 @@ static ts_err loss_task(void *arg, ts_lane *lane) {
 
 double step(ts_probe *p, int32_t batch, const ts_layer_hooks *hooks) {
   const int n = p->m->n_tasks;
-  const ts_emb_views v = {(const float *const *)p->data, p->grads, p->stride,
-                          MF, NULL, NULL};
+  const ts_emb_views v = {
+      (const float *const *)p->data, p->grads, p->stride, MF, NULL, NULL};
   float *logits;
   ts_task_loss tasks[MT] = {0};
   for (int k = 0; k < n; k++)

@@ -166,6 +166,9 @@ check "no item is left" mistake 2 'of which two at least are to be items' user '
 check "another loss's key" mistake 2 'given of "next" is for losses over items' user 's/loss = "sampled_bce"; target = "next"; negatives = 3;/given = 3;/'
 check "two outputs" mistake 2 'so it is the only output' user 's/outputs = (/& { name = "other"; in = "u"; loss = "mse"; },/'
 check "exclude" mistake 2 'no table has a feature "itm"' user 's/negatives = 3;/exclude = ["itm"];/'
+check "products" mistake 2 'is of cosines: give normalise = true' user 's/sampled_bce/cosine_contrastive/'
+check "margin" mistake 2 'margin of "next" is for loss "cosine_contrastive"' user 's/negatives = 3;/margin = 0.5;/'
+check "ids of another table" mistake 2 'its ids are no items' user 's/negatives = 3;/exclude = ["user"];/'
 sed 's/^\([0-9]*\),[^,]*,\(.*\)$/\1,1,\2/' "$work/a.csv" > "$work/short.csv"
 check "more targets than tokens" mistake 3 'whose last ones they are to follow: it can have as many at most' tokens 's/train = "a.csv"/train = "short.csv"/'
 passed

@@ -80,5 +80,6 @@ mistake() { # WORDS, command...
 }
 check "no items" mistake 'topk ranks the items of an output over items' tess 2 topk "$work/small.deck" --out "$work/x.csv"
 check "predict" mistake '`tessera topk` writes the best of them' tess 2 predict "$work/user.deck" --set run.output="$work/user" --out "$work/x.csv"
+check "--by" mistake '--by is of labels' tess 2 eval "$work/user.deck" --set run.output="$work/user" --by user
 check "--k 0" mistake '--k' tess 1 topk "$work/user.deck" --k 0 --out "$work/x.csv"
 passed
