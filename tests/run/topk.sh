@@ -61,6 +61,14 @@ done
 check "keys" tess 2 topk "$work/user.deck" --quiet --set run.output="$work/user" --keys user --k 1 --out "$work/keys.csv"
 check "keys: columns" test "$(head -n 1 "$work/keys.csv")" = "user,item_0,score_0"
 
+# Of equal scores the smaller ids are first, whatever rank has them.
+flat="--set table_defaults.init={kind=\"constant\";scale=0.5;} --set table_defaults.optimizer.lr=0"
+check "equal scores" tess 2 train "$work/user.deck" --quiet --set run.output="$work/flat" $flat
+for ranks in 1 3; do
+  check "equal scores, $ranks" tess $ranks topk "$work/user.deck" --quiet --set run.output="$work/flat" --k 40 --out "$work/flat.csv"
+  check "equal scores, $ranks: in order" awk -F, 'NR > 1 { for (i = 1; i <= 40; i++) if ($i != i - 1) bad = 1 } END { exit bad || NR != 71 }' "$work/flat.csv"
+done
+
 # Validations judge by it.
 check "validations" tess 2 train "$work/tokens.deck" --quiet --set run.output="$work/valid" --set data.valid="$work/a.csv" --set run.valid_every=2 --set run.stop='{metric="ndcg";patience=9;}' --set checkpoint.best=true
 check "validations: NDCG" test "$(grep -c '"valid":true.*"ndcg":0' "$work/valid/metrics.jsonl")" = 3
