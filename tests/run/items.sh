@@ -118,38 +118,6 @@ if [ -x "$emulated" ]; then
   TESSERA=$host
 fi
 
-# The models that come with the program: two ranks as one.
-awk -F, 'NR == 1 { print $0 ",history,candidate,label,site"; next } { split($2, a, "|"); print $0 "," $2 "," $1 "," NR % 2 "," $1 % 3 }' "$work/a.csv" > "$work/zoo.csv"
-zoo() { # RANKS MODEL DIM ITEMS TABLES: features of the items' table, others
-  columns=; for f in $(echo "$4 $5" | tr -cs 'a-z' ' '); do
-    case $f in user|item|next|history|candidate|site) columns="$columns { name = \"$f\"; kind = \"ids\"; encoding = \"modulo\"; list_separator = \"|\"; max_length = 9; }," ;; esac
-  done
-  case $4 in *next*) ;; *) columns="$columns { name = \"label\"; kind = \"label\"; }," ;; esac
-  cat > "$work/$2.deck" <<DECK
-run = { name = "zoo"; seed = 7; steps = 3; threads = 1; log_every = 1; };
-data = { format = "csv"; train = "zoo.csv"; global_batch = 16; columns = ( ${columns%,} ); };
-table_defaults = { dim = $3; optimizer = { kind = "sgd"; lr = 0.1; }; };
-tables = ( $5 { name = "items"; rows = 40; features = [$4]; pooling = "none"; } );
-model = { kind = "$2"; };
-optimizer = { kind = "sgd"; lr = 0.1; };
-sharding = { topology = "default"; };
-DECK
-  go "$1" "$2" "$2-$1"
-}
-user='{ name = "u"; rows = 30; features = ["user"]; },'; site='{ name = "s"; rows = 3; features = ["site"]; },'
-while read -r model dim features others; do
-  for ranks in 1 2; do check "$model, $ranks" zoo $ranks $model $dim "$(echo $features | sed 's/[a-z]*/"&"/g; s/,""//g')" "$(eval "echo \"$others\"")"; done
-  check "$model: two ranks as one" close_losses $model-1 $model-2 1e-6 3
-done <<'CASES'
-sasrec 50 item,next
-hstu 50 item,next
-mf_ccl 8 next $user
-simplex 64 history,next $user
-two_tower 64 next $user
-din 8 history,candidate $site
-bst 8 history $site
-CASES
-
 # Mistakes, each one message.
 mistake() { # CODE WORDS DECK [sed commands]
   code=$1; words=$2; sed "$4" "$work/$3.deck" > "$work/bad.deck"
