@@ -244,7 +244,7 @@ static double told(const ts_task_loss *t, double z) {
  * logarithms have an end. */
 static bool is_smooth(const ts_task_loss *t, double z, double y) {
   const double d = fabs(z - y);
-  if (t->kind == TS_LOSS_PROBABILITY) return z > 1e-4 && z < 1 - 1e-4;
+  if (t->kind == TS_LOSS_PROBABILITY) return z > 1e-3 && z < 1 - 1e-3;
   if (t->kind == TS_LOSS_MAE) return d > 1e-4;
   return t->kind != TS_LOSS_HUBER || fabs(d - t->delta) > 1e-4;
 }
