@@ -40,7 +40,7 @@ cuda_headers = \
   cuda/dense/half.cuh cuda/dense/interact.cuh cuda/dense/mask.h \
   cuda/dense/product.h cuda/dense/products.h \
   cuda/model/attention.cuh cuda/model/columns.cuh cuda/model/elements.cuh \
-  cuda/model/lanes.cuh
+  cuda/model/lanes.cuh cuda/model/starts.cuh
 EXTRA_DIST += $(cuda_sources) $(cuda_nccl_sources) $(cuda_headers)
 
 cuda_objects =

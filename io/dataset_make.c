@@ -55,7 +55,7 @@ ts_err ts_dataset_make_feature(hid_t file, const char *feature, int64_t n,
                    ts_hdf5_why());
   TS_TRY(ts_dataset_make_array(group, "values", H5T_STD_I64LE, b->n_ids, 1,
                                &b->at.values));
-  /* Who opens the file knows how many rows its ids need. */
+  /* A reader takes from it how many rows the ids need. */
   TS_TRY(ts_hdf5_put_attr(group, "max_id", H5T_NATIVE_INT64, &b->max_id,
                           TS_ERR_IO));
   if (b->offsets)

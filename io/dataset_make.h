@@ -17,7 +17,7 @@ ts_err ts_dataset_make(hid_t *file, const char *temp, int64_t n);
 ts_err ts_dataset_make_array(hid_t file, const char *name, hid_t type,
                              int64_t rows, int64_t cols, int64_t *at);
 
-/* Of sparse/NAME. */
+/* A feature's group, sparse/NAME. */
 typedef struct ts_dataset_bags {
   int64_t n_ids, max_id; /* max_id: -1 where there are none */
   bool offsets, weights; /* it has them */

@@ -128,7 +128,7 @@ static void check_target(ts_deck *d, const config_setting_t *s,
                   (long long)t->rows);
 }
 
-/* What is excluded are ids of items: of as many rows. */
+/* Excluded ids have to be items, so their table has as many rows. */
 static void check_exclude(ts_deck *d, const config_setting_t *s,
                           const ts_task_config *x) {
   const ts_config *c = d->config;

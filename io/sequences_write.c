@@ -163,7 +163,7 @@ static void count(ts_part *p) {
       note_largest(p, &p->item, events + x.item, x.item_end - x.item);
       note_largest(p, &p->next, events + x.next, n_next);
     }
-  /* Of what is drawn all items may be there. */
+  /* Any item may be drawn, so the largest counts. */
   if (each > 1) p->next.max_id = s->items.id[s->items.n - 1];
   p->item.offsets = shift;
   p->user.n_ids = p->n.n_samples;

@@ -51,7 +51,7 @@ enum { TS_SEQUENCE_PATH = 4200 };
 void ts_sequences_name(char path[TS_SEQUENCE_PATH], const char *prefix,
                        int file, bool temporary);
 
-/* What a part's file has; no samples: there is no such file. */
+/* Samples and ids in a part's file; a part without samples has no file. */
 typedef struct ts_part_counts {
   int64_t n_samples, n_items, n_next;
 } ts_part_counts;

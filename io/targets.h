@@ -24,8 +24,9 @@ typedef struct ts_targets ts_targets;
 /* *OUT stays NULL where CONFIG has no output over items. */
 ts_err ts_targets_create(ts_targets **out, const ts_config *);
 void ts_targets_destroy(ts_targets *);
-/* What is read next is so: the samples from place FIRST on of EPOCH. */
+/* Says which samples the store is filled with next: those of EPOCH from place
+ * FIRST on. */
 void ts_targets_at(ts_targets *, bool training, int64_t epoch, int64_t first);
-/* Of a store that a source has filled, if something was said of it.  DATA
- * errors, which name the sample by its place. */
+/* Puts the candidates into a store that a source has filled; nothing where
+ * ts_targets_at was not called.  DATA errors name the sample by its place. */
 ts_err ts_targets_expand(ts_targets *, ts_batch_store *);

@@ -2,6 +2,7 @@
  * gets a gradient; sums over columns are those of its lanes, then a tree's. */
 #include "cuda/model/elements.cuh"
 #include "cuda/model/lanes.cuh"
+#include "cuda/model/starts.cuh"
 
 extern "C" {
 #include "model/candidates.h"
@@ -23,35 +24,12 @@ static inline ts_cuda_shape ts_warps_shape(int64_t n) {
 
 /* ---- where targets lie --------------------------------------------------- */
 
-static __device__ inline int64_t ts_targets_of(const ts_targets_args &a,
-                                               int64_t s) {
-  const int64_t n = a.bags      ? a.bags[s + 1] - a.bags[s]
-                    : a.lengths ? a.lengths[s]
-                                : 1;
-  return n / a.n_each;
-}
-
-/* One block: samples are few thousands. */
-static __global__ void __launch_bounds__(THREADS)
+static __global__ void __launch_bounds__(TS_STARTS_THREADS)
     ts_target_starts(const __grid_constant__ ts_targets_args a) {
-  __shared__ int64_t sum[THREADS];
-  const int64_t each = ts_ceil_div(a.n_samples, THREADS);
-  const int64_t from = threadIdx.x * each;
-  const int64_t to = from + each < a.n_samples ? from + each : a.n_samples;
-  int64_t n = 0;
-  for (int64_t s = from; s < to; s++) n += ts_targets_of(a, s);
-  sum[threadIdx.x] = n;
-  __syncthreads();
-  int64_t at = 0;
-  for (unsigned k = 0; k < threadIdx.x; k++) at += sum[k];
-  for (int64_t s = from; s < to; s++) {
-    a.offsets[s] = at;
-    at += ts_targets_of(a, s);
-    if (s == a.n_samples - 1) a.offsets[a.n_samples] = at;
-  }
-  if (threadIdx.x) return;
-  if (a.n_samples == 0) a.offsets[0] = 0;
-  a.first[a.n_rows] = (int32_t)a.n_targets;
+  ts_starts(a.offsets, a.n_samples, [&](int64_t s) {
+    return ts_bag_length(a.lengths, a.bags, s) / a.n_each;
+  });
+  if (threadIdx.x == 0) a.first[a.n_rows] = (int32_t)a.n_targets;
 }
 
 static __global__ void __launch_bounds__(THREADS)
@@ -71,7 +49,7 @@ static __global__ void __launch_bounds__(THREADS)
 }
 
 ts_err ts_cuda_targets(const ts_targets_args *a) {
-  TS_DO(TS_CUDA_LAUNCH(ts_target_starts, {1, THREADS}, *a));
+  TS_DO(TS_CUDA_LAUNCH(ts_target_starts, {1, TS_STARTS_THREADS}, *a));
   if (a->n_samples == 0) return TS_OK;
   return TS_CUDA_LAUNCH(ts_target_places, ts_warps_shape(a->n_samples), *a);
 }

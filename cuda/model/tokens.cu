@@ -1,35 +1,16 @@
 /* tokens.cu - where the tokens of samples lie, their pools and places. */
 #include "cuda/model/elements.cuh"
+#include "cuda/model/starts.cuh"
 #include "cuda/sparse/exact.cuh"
 
 /* ---- where they are ------------------------------------------------------ */
 
 enum { THREADS = 256 };
 
-static __device__ inline int64_t ts_length(const ts_tokens_args &a, int64_t s) {
-  if (a.bags) return a.bags[s + 1] - a.bags[s];
-  return a.lengths ? a.lengths[s] : 1;
-}
-
-/* One block: samples are few thousands. */
-static __global__ void __launch_bounds__(THREADS)
+static __global__ void __launch_bounds__(TS_STARTS_THREADS)
     ts_token_starts(const __grid_constant__ ts_tokens_args a) {
-  __shared__ int64_t sum[THREADS];
-  const int64_t each = ts_ceil_div(a.n_samples, THREADS);
-  const int64_t from = threadIdx.x * each;
-  const int64_t to = from + each < a.n_samples ? from + each : a.n_samples;
-  int64_t n = 0;
-  for (int64_t s = from; s < to; s++) n += ts_length(a, s);
-  sum[threadIdx.x] = n;
-  __syncthreads();
-  int64_t at = 0;
-  for (unsigned k = 0; k < threadIdx.x; k++) at += sum[k];
-  for (int64_t s = from; s < to; s++) {
-    a.offsets[s] = at;
-    at += ts_length(a, s);
-    if (s == a.n_samples - 1) a.offsets[a.n_samples] = at;
-  }
-  if (a.n_samples == 0 && threadIdx.x == 0) a.offsets[0] = 0;
+  ts_starts(a.offsets, a.n_samples,
+            [&](int64_t s) { return ts_bag_length(a.lengths, a.bags, s); });
 }
 
 /* A warp for a sample. */
@@ -47,7 +28,7 @@ static __global__ void __launch_bounds__(THREADS)
 }
 
 ts_err ts_cuda_tokens(const ts_tokens_args *a) {
-  TS_DO(TS_CUDA_LAUNCH(ts_token_starts, {1, THREADS}, *a));
+  TS_DO(TS_CUDA_LAUNCH(ts_token_starts, {1, TS_STARTS_THREADS}, *a));
   if (a->n_tokens == 0) return TS_OK;
   return TS_CUDA_LAUNCH(ts_token_places,
                         {ts_grid(a->n_samples, THREADS / 32, 4096), THREADS},

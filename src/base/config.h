@@ -186,7 +186,7 @@ typedef struct ts_task_config {
   bool uncertainty; /* weight is learnt instead */
   double smoothing; /* of bce and softmax_cross_entropy */
   double delta;     /* of huber */
-  /* Of losses over items (base/tasks.h): */
+  /* What follows is for losses over items (base/tasks.h). */
   char *items;        /* the table whose rows they are; "": the one of target */
   char *target;       /* the feature whose ids are wanted */
   int32_t negatives;  /* that are drawn for each of them in training */

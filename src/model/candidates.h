@@ -21,8 +21,9 @@ TS_CANDIDATE_INLINE double ts_softplus_slope(double x) {
   return (x > 0 ? 1 : e) / (1 + e);
 }
 
-/* What a negative of score S adds to the wanted one's rank; no number is worse
- * than any. */
+/* How much a negative of score S adds to the rank of the wanted row: 1 where it
+ * scores more, 1/2 where they are equal.  A wanted score that is NaN ranks
+ * last. */
 TS_CANDIDATE_INLINE float ts_candidate_above(float s, float wanted) {
   return s < wanted ? 0 : s == wanted ? 0.5f : 1;
 }

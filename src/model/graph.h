@@ -106,11 +106,12 @@ ts_err ts_graph_add_items(ts_graph *, int32_t k, ts_value **v);
 /* Samples have no more targets than rows.  DATA errors. */
 ts_err ts_graph_check_targets(const ts_graph *, const ts_kjt *, bool training);
 
-/* What the layer of an output over items gives, device memory (batch_max,
- * stride), valid behind a forward pass until the next one: the mean loss of a
- * sample's targets; the figures of kernel target_figures (5); without
- * training the last of its rows, as it is scored (dim).  NULL: TASK is not over
- * items. */
+/* An output of TASK's layer over items, one row a sample, (batch_max, stride)
+ * in device memory; NULL where TASK is not over items.  A forward pass writes
+ * it, and it holds until the next one:
+ *   LOSS     the mean loss of the sample's targets (1)
+ *   FIGURES  what kernel target_figures gives (5)
+ *   QUERY    the sample's last row as it is scored (dim), without training */
 enum { TS_TASK_LOSS, TS_TASK_FIGURES, TS_TASK_QUERY };
 const ts_value *ts_graph_task_value(const ts_model *, int32_t task, int which);
 

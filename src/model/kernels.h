@@ -265,11 +265,11 @@ typedef struct ts_attention_args {
   void *work; /* backward: ts_attention_work_bytes (model/attention.h) */
 } ts_attention_args;
 
-/* Where the targets of N_SAMPLES samples lie.  Sample s has the rows
- * [rows[s], rows[s + 1]) of queries, ROWS NULL: the row s; and N_EACH
- * candidates for each of its m_s targets, bags as in ts_tokens_args.  Target j
- * of a sample of several rows is of row rows[s + 1] - m_s + j, its last ones;
- * those of a sample of one row (NULL) are all of that.
+/* Finds which row of queries each target goes by.  Sample s has the rows
+ * [rows[s], rows[s + 1]), or row s alone where ROWS is NULL.  Its bag, given as
+ * in ts_tokens_args, holds N_EACH candidates for each of its m_s targets.
+ * Targets go by the sample's last rows: target j by row rows[s + 1] - m_s + j.
+ * Where ROWS is NULL all of them go by row s.
  *   offsets[s] (n_samples + 1) the first target of sample s
  *   first[r]   (n_rows + 1) the first target of row r, ascending
  *   row[t], sample[t] of target t

@@ -70,18 +70,11 @@ static void add_given(ts_ranking *r, const float *figures, int32_t n) {
   }
 }
 
-/* ID is among the N wanted ones, every EACH-th of IDS. */
-static bool is_wanted(const int64_t *ids, int64_t n, int32_t each, int64_t id) {
-  for (int64_t k = 0; k < n; k++)
-    if (ids[k * each] == id) return true;
-  return false;
-}
-
-/* Wanted ids of which EACH-th ones are no repetition. */
+/* Different wanted ids among the N of a bag. */
 static int64_t n_different(const int64_t *ids, int64_t n, int32_t each) {
   int64_t different = 0;
-  for (int64_t k = 0; k < n; k++)
-    different += !is_wanted(ids, k, each, ids[k * each]);
+  for (int64_t k = 0; k < n; k += each)
+    different += !ts_topk_is_wanted(ids, k, each, ids[k]);
   return different;
 }
 
@@ -93,7 +86,7 @@ static void add_found(ts_ranking *r, const int64_t *found, int32_t k,
   if (!wanted) return;
   for (int32_t i = 0; i < k; i++) {
     if (i < wanted) best += 1 / log2(i + 2.0);
-    if (found[i] < 0 || !is_wanted(ids, n, each, found[i])) continue;
+    if (!ts_topk_is_wanted(ids, n, each, found[i])) continue;
     gain += 1 / log2(i + 2.0);
     if (!hits++) first = i;
   }
@@ -112,7 +105,7 @@ static ts_err add_all(ts_ranking *r, const ts_batch *b, const float *query) {
   for (int32_t i = 0; i < b->n; i++) {
     const int64_t n = ts_jagged_length(j, i);
     const int32_t k = ts_topk_k(r->topk);
-    add_found(r, found + (int64_t)i * k, k, ids, n / each, each);
+    add_found(r, found + (int64_t)i * k, k, ids, n, each);
     ids += n;
   }
   return TS_OK;

@@ -82,12 +82,6 @@ static int by_id(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-static bool is_wanted(const int64_t *ids, int64_t n, int32_t each, int64_t id) {
-  for (int64_t k = 0; k < n; k += each)
-    if (ids[k] == id) return true;
-  return false;
-}
-
 /* Ascending, but for what the sample wants. */
 static ts_err leave_out(ts_topk *x, const ts_batch *b, bool wanted) {
   const ts_jagged *own = &b->kjt.features[x->feature];
@@ -109,7 +103,7 @@ static ts_err leave_out(ts_topk *x, const ts_batch *b, bool wanted) {
       const ts_jagged *j = &b->kjt.features[x->exclude[e]];
       for (int64_t k = ts_jagged_length(j, i); k > 0; k--) {
         const int64_t id = j->ids[at[e]++];
-        if (!is_wanted(ids, m, each, id)) x->out_id[to++] = id;
+        if (!ts_topk_is_wanted(ids, m, each, id)) x->out_id[to++] = id;
       }
     }
     qsort(x->out_id + x->out_start[i], (size_t)(to - x->out_start[i]),

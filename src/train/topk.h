@@ -19,6 +19,13 @@ typedef struct ts_topk ts_topk;
 ts_err ts_topk_create(ts_topk **, ts_trainer *, int32_t task, int64_t k);
 void ts_topk_destroy(ts_topk *);    /* Local; NULL is fine */
 int32_t ts_topk_k(const ts_topk *); /* Local */
+/* ID is wanted: every EACH-th of the N_IDS of a sample's bag is.  Local. */
+static inline bool ts_topk_is_wanted(const int64_t *ids, int64_t n_ids,
+                                     int32_t each, int64_t id) {
+  for (int64_t k = 0; k < n_ids; k += each)
+    if (ids[k] == id) return true;
+  return false;
+}
 /* For each of BATCH's samples the best items by its row of QUERY (n, dim),
  * other than those in its bags of task->exclude, but with what the sample
  * wants where WANTED: *IDS (n, k), best first, -1 behind the last there is;

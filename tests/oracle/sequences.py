@@ -2,10 +2,15 @@
 PyTorch, in double: what a deck of input/models makes of lists of ids.  Outputs
 over items have tessera's own negatives, drawn as io/targets.h says."""
 import csv
+import os
 import random
+import sys
 
 import torch
 import torch.nn.functional as F
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "run"))
+from negatives import draw
 
 STEPS, BATCH, LR, SEED = 20, 16, 0.2, 5
 # Norms of rows that are nearly zero make differences of rounding larger.
@@ -14,42 +19,6 @@ SLOW = {"hstu": 0.001}
 OUTPUTS = {"hstu": 'outputs = ( { name = "next"; in = "block"; loss = "sampled_softmax"; target = "next"; negatives = 128; '
                    'temperature = 0.5; normalise = true; exclude = ["item"]; first_item = 1; } ); '}
 ROWS = {"items": 30, "users": 11, "sites": 5}
-M64 = (1 << 64) - 1
-
-
-def mix(x):
-    x ^= x >> 33
-    x = x * 0xff51afd7ed558ccd & M64
-    x ^= x >> 33
-    x = x * 0xc4ceb9fe1a85ec53 & M64
-    return x ^ x >> 33
-
-
-def philox(c, k):
-    for _ in range(10):
-        p, q = 0xD2511F53 * c[0], 0xCD9E8D57 * c[2]
-        c = [q >> 32 ^ c[1] ^ k[0], q & 0xffffffff,
-             p >> 32 ^ c[3] ^ k[1], p & 0xffffffff]
-        k = [k[0] + 0x9E3779B9 & 0xffffffff, k[1] + 0xBB67AE85 & 0xffffffff]
-    return c
-
-
-def draw(place, j, wanted, barred, first, n):
-    """Negatives of target J of the sample at PLACE, in the first epoch."""
-    key = mix((SEED ^ mix(1)) ^ mix(11))
-    words, ids = [], []
-    block = 0
-    while len(ids) < n:
-        for _ in range(100):
-            if not words:
-                words = philox([place, 0, j, block],
-                               [key & 0xffffffff, key >> 32])
-                block += 1
-            i = first + (words.pop(0) * (ROWS["items"] - first) >> 32)
-            if i != wanted and i not in barred:
-                break
-        ids.append(i)
-    return ids
 
 
 def linear(P, name, x):
@@ -258,7 +227,7 @@ def batch_loss(case, P, samples, at):
         barred = set(s["item"]) | set(wanted) if over[4] else set()
         for j, w in enumerate(wanted):
             q = rows[len(rows) - len(wanted) + j] if len(rows) > 1 or case[0] in (sasrec, hstu) else rows[0]
-            ids = [w] + draw(at + b, j, w, barred, over[5], over[1])
+            ids = [w] + draw(SEED, 0, at + b, j, w, barred, over[5], ROWS["items"], over[1])
             total = total + loss_of(over, q, P["items"][ids])
             n += 1
     return total / n

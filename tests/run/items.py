@@ -6,48 +6,12 @@ says.  Writes the losses to OUT.txt and the tables to OUT.npz."""
 import csv, sys
 import h5py
 import numpy as np
+from negatives import draw
 
 data, checkpoint, loss, n_steps, out = sys.argv[1:4] + [int(sys.argv[4]), sys.argv[5]]
 o = dict(negatives=3, temperature=1.0, normalise=False, margin=0.9, weight=1.0, first=0, exclude="", by="tokens", seed=7,
          batch=16, lr=0.5)
 o.update((k, type(o[k])(eval(v)) if not isinstance(o[k], str) else v) for k, v in (x.split("=") for x in sys.argv[6:]))
-M64 = (1 << 64) - 1
-
-
-def mix(x):
-    x ^= x >> 33
-    x = x * 0xff51afd7ed558ccd & M64
-    x ^= x >> 33
-    x = x * 0xc4ceb9fe1a85ec53 & M64
-    return x ^ x >> 33
-
-
-def philox(c, k):
-    c, k = list(c), list(k)
-    for _ in range(10):
-        p0, p1 = 0xD2511F53 * c[0], 0xCD9E8D57 * c[2]
-        c = [p1 >> 32 ^ c[1] ^ k[0], p1 & 0xffffffff, p0 >> 32 ^ c[3] ^ k[1], p0 & 0xffffffff]
-        k = [(k[0] + 0x9E3779B9) & 0xffffffff, (k[1] + 0xBB67AE85) & 0xffffffff]
-    return c
-
-
-def words(epoch, place, j):
-    key = mix((o["seed"] ^ mix(epoch + 1)) ^ mix(11))  # 11: TS_RNG_CANDIDATES
-    for block in range(1 << 30):
-        yield from philox([place & 0xffffffff, place >> 32, j, block], [key & 0xffffffff, key >> 32])
-
-
-def draw(epoch, place, j, wanted, barred):
-    w, ids = words(epoch, place, j), []
-    for _ in range(o["negatives"]):
-        for _ in range(100):
-            i = o["first"] + (next(w) * (rows - o["first"]) >> 32)
-            if i != wanted and i not in barred:
-                break
-        ids.append(i)
-    return ids
-
-
 def sp(x):
     return np.logaddexp(0, x)
 
@@ -96,7 +60,7 @@ with open(out + ".txt", "w") as losses:
         for b, (user, items, nexts) in enumerate(part):
             barred = set(nexts) | (set(items) if o["by"] == "tokens" else set()) if o["exclude"] else set()
             for j, wanted in enumerate(nexts):
-                ids = [wanted] + draw(epoch, first + b, j, wanted, barred)
+                ids = [wanted] + draw(o["seed"], epoch, first + b, j, wanted, barred, o["first"], rows, o["negatives"])
                 table, row, grad = (E, items[len(items) - len(nexts) + j], dE) if o["by"] == "tokens" else (U, user, dU)
                 q, e = table[row], E[ids]
                 nq, ne = (np.linalg.norm(q), np.linalg.norm(e, axis=1)) if o["normalise"] else (1.0, np.ones(len(ids)))

@@ -102,6 +102,12 @@ check "same bits" same_bits "$(newest r2)" "$(newest stop)"
 check "stopped, to move" go 3 one moved --set run.steps=7
 check "goes on alone" go 1 one moved
 check "moved: close" close_losses r1 moved 1e-6 12
+# Products in bf16.
+sed 's/kind = "scale"; in = "item";/kind = "linear"; in = "item"; units = 32;/; s/dim = 6;/dim = 32;/' "$work/one.deck" > "$work/wide.deck"
+check "f32" go 1 wide wide32
+check "bf16" go 2 wide wide16 --set run.precision=bf16
+check "bf16: close" close_losses wide32 wide16 2e-2 12
+check "bf16 is not f32" sh -c "! cmp -s '$work/x' '$work/y'"
 check "shuffled" go 1 one s1 --set data.shuffle=full
 check "shuffled, two" go 2 one s2 --set data.shuffle=full
 check "shuffled as one" close_losses s1 s2 1e-6 12

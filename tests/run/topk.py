@@ -1,13 +1,14 @@
 """topk.py DATA CHECKPOINT ITEMS K OPTIONS.. - looks at what tests/run/topk.sh has
 ranked: ITEMS, a CSV or HDF5 file of `tessera topk`, against all scores in NumPy;
 prints hit rate, NDCG, MRR and recall at K of the same lists with what is wanted
-among them, as src/train/ranking.h has them."""
+among them, as src/train/ranking.h has them.  ITEMS "-": of targets among the
+negatives that the data give, given=N behind each."""
 import csv, sys
 import h5py
 import numpy as np
 
 data, checkpoint, out, k = sys.argv[1:4] + [int(sys.argv[4])]
-o = dict(by="tokens", first=0, exclude=0, normalise=0, temperature=1.0, words=0)
+o = dict(by="tokens", first=0, exclude=0, normalise=0, temperature=1.0, given=0)
 o.update((a, type(o[a])(v)) for a, v in (x.split("=") for x in sys.argv[5:]))
 BAGS = "model/sparse_arch.embedding_bag_collection.embedding_bags.%s.weight"
 with h5py.File(checkpoint) as f:
@@ -25,6 +26,23 @@ def unit(x):
 
 V = np.array([unit(x) for x in E])
 samples = [(int(r["user"]), ids_of(r["item"]), ids_of(r["next"])) for r in csv.DictReader(open(data))]
+def among_given():
+    sums, n = np.zeros(3), 0
+    for user, seen, ids in samples:
+        groups = [ids[i:i + 1 + o["given"]] for i in range(0, len(ids), 1 + o["given"])]
+        for j, group in enumerate(groups):
+            q = unit(E[seen[len(seen) - len(groups) + j]] if o["by"] == "tokens" else U[user])
+            s = V[group] @ q
+            r = (s[1:] > s[0]).sum() + 0.5 * (s[1:] == s[0]).sum()
+            sums += [r < k, (r < k) / np.log2(r + 2), 1 / (r + 1)]
+            n += 1
+    hit, ndcg, mrr = sums / n
+    print("%.4f %.5f %.5f %.4f" % (hit, ndcg, mrr, hit))
+
+
+if out == "-":
+    among_given()
+    sys.exit()
 if out.endswith(".h5"):
     with h5py.File(out) as f:
         items, scores = f["items"][()], f["scores"][()]
