@@ -113,7 +113,8 @@ static ts_err sort_user(ts_timed *room, int32_t *item, const uint64_t *key,
   return TS_OK;
 }
 
-static ts_err sort_users(ts_sequences *s, const uint64_t *key) {
+/* APART: those before a user's BEFORE, and those behind it. */
+static ts_err sort_users(ts_sequences *s, const uint64_t *key, bool apart) {
   ts_err err = TS_OK;
   ts_timed *room = NULL;
   int64_t most = 0;
@@ -122,9 +123,12 @@ static ts_err sort_users(ts_sequences *s, const uint64_t *key) {
     if (n > most) most = n;
   }
   TS_TRY(ts_mem_many(room, most, INPUT));
-  for (int32_t u = 0; u < s->users.n; u++)
-    TS_TRY(sort_user(room, s->item + s->offsets[u], key + s->offsets[u],
-                     s->offsets[u + 1] - s->offsets[u]));
+  for (int32_t u = 0; u < s->users.n; u++) {
+    const int64_t from = s->offsets[u], to = s->offsets[u + 1];
+    const int64_t middle = apart ? from + s->before[u] : to;
+    TS_TRY(sort_user(room, s->item + from, key + from, middle - from));
+    TS_TRY(sort_user(room, s->item + middle, key + middle, to - middle));
+  }
 done:
   ts_mem_free(room);
   return err;
@@ -168,12 +172,31 @@ static ts_err split_of(ts_events *x, const ts_sequences_of *of,
   return TS_OK;
 }
 
+/* The second log's events behind those of the first, N. */
+static ts_err read_test(ts_events *x, ts_sequences *s,
+                        const ts_sequences_of *of, int64_t *n) {
+  ts_sequences_of test = *of;
+  *n = x->n;
+  test.path = of->test;
+  return of->test ? ts_events_read(x, s, &test) : TS_OK;
+}
+
+/* The first N_TRAIN events are of the first log. */
+static ts_err count_train(ts_sequences *s, const ts_events *x,
+                          int64_t n_train) {
+  TS_DO(ts_mem_many(s->before, s->users.n, INPUT));
+  for (int64_t i = 0; i < n_train; i++) s->before[x->user[i]]++;
+  return TS_OK;
+}
+
 ts_err ts_sequences_read(ts_sequences *s, const ts_sequences_of *of) {
   ts_err err = TS_OK;
   ts_events x = {0};
   uint64_t *key = NULL, split = 0;
+  int64_t n_train;
   bool more = of->min_count > 1;
   TS_TRY(ts_events_read(&x, s, of));
+  TS_TRY(read_test(&x, s, of, &n_train));
   TS_TRY(split_of(&x, of, &split));
   while (more) TS_TRY(leave_out(&x, s, of->min_count, &more));
   if (!x.n)
@@ -186,11 +209,12 @@ ts_err ts_sequences_read(ts_sequences *s, const ts_sequences_of *of) {
   TS_TRY(settle_ids(&s->items, x.item, x.n));
   s->n_events = x.n;
   TS_TRY(ts_mem_many(s->offsets, s->users.n + 1, INPUT));
+  if (of->test) TS_TRY(count_train(s, &x, n_train));
   TS_TRY(group(s, &x, &key));
   split = ts_events_key(&x, split);
   ts_events_reset(&x);
   if (of->split_at) TS_TRY(count_before(s, key, split));
-  if (key) TS_TRY(sort_users(s, key));
+  if (key) TS_TRY(sort_users(s, key, of->test != NULL));
 done:
   ts_events_reset(&x);
   ts_mem_free(key);

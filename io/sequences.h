@@ -11,7 +11,9 @@
  *
  * Users, and items, are integers from 0 on where all that the file has are
  * written so (without leading zeros, below 2^63), else words, which are
- * numbered from 1 on in the order in which the file has them first.
+ * numbered from 1 on in the order in which the file has them first.  TEST's
+ * users and items are among these, and its events come behind a user's others,
+ * whatever their times are.
  * All of it is Local. */
 #pragma once
 
@@ -27,6 +29,7 @@ typedef struct ts_sequences_of {
   int64_t min_count;    /* users and items with fewer events are left out, until
                            there is none; 1: all are kept */
   const char *split_at; /* a time; NULL: none */
+  const char *test;     /* a second log of the same form; NULL: none */
 } ts_sequences_of;
 
 /* Users, or items, by their ids. */
@@ -35,8 +38,8 @@ typedef struct ts_sequence_ids {
   int64_t *id;        /* (n) ascending: what data sets have */
   int32_t *word;      /* (n) its number in NAMES; NULL: the file has integers */
   ts_numbering names; /* of all that the file has */
-  int64_t line; /* the file's first one that has a word that is no integer;
-                   0: none */
+  int64_t line; /* the first one that has a word that is no integer; 0: none */
+  const char *path; /* of which file */
 } ts_sequence_ids;
 
 typedef struct ts_sequences {
@@ -46,8 +49,8 @@ typedef struct ts_sequences {
   int64_t *offsets; /* (users.n + 1) of ITEM */
   int32_t *item;    /* (n_events) place in ITEMS; a user's are by time, then by
                        line, the oldest first */
-  int64_t *before;  /* (users.n) of a user's events are before SPLIT_AT; NULL:
-                       none is given */
+  int64_t *before;  /* (users.n) of a user's events are before SPLIT_AT, or not
+                       of TEST; NULL: neither is given */
 } ts_sequences;
 
 /* Errors of DATA name the line.  To be reset in any case.  Memory: 16 bytes an

@@ -12,8 +12,8 @@ typedef struct ts_events {
   bool fractions;       /* they are of doubles: some time is no whole number */
 } ts_events;
 
-/* sequences_read.c: the lines of the file.  S gets names and first lines of
- * words. */
+/* sequences_read.c: the lines of the file, behind what there is.  S gets names
+ * and first lines of words. */
 ts_err ts_events_read(ts_events *, ts_sequences *s, const ts_sequences_of *);
 /* TEXT as a time beside those of X, which become doubles where it is no whole
  * number; false: it is no finite number. */

@@ -190,13 +190,17 @@ static ts_err number(const ts_log *l, ts_sequence_ids *ids, const ts_field *f,
   const int32_t n = ids->names.n;
   TS_DO(ts_numbering_of(&ids->names, f->text, f->n_bytes, out));
   if (*out == n && !ids->line && !ts_events_id(f->text, f->n_bytes, &id))
-    ids->line = l->line;
+    ids->line = l->line, ids->path = l->of->path;
   return TS_OK;
 }
 
 static ts_err add(ts_log *l, const ts_field *user, const ts_field *item,
                   const ts_field *time) {
   ts_events *x = l->events;
+  if (x->n && (time != NULL) != (x->time != NULL))
+    return ts_fail(TS_ERR_DATA, "%s: %s", l->of->path,
+                   time ? "has times, the log before it has none"
+                        : "has no times, the log before it has some");
   TS_DO(make_room(x, time != NULL));
   TS_DO(number(l, &l->to->users, user, &x->user[x->n]));
   TS_DO(number(l, &l->to->items, item, &x->item[x->n]));
@@ -326,7 +330,7 @@ static ts_err take_first(ts_log *l) {
     (void)is_header(l, l->least, later);
     header = (later[0] && !is_id[0]) || (later[1] && !is_id[1]);
   }
-  l->to->has_header = header;
+  l->to->has_header |= header;
   l->line = line;
   if (!header) TS_TRY(take_event(l, first.text, first.text + first.n_bytes));
   l->line = second;
@@ -342,6 +346,7 @@ ts_err ts_events_read(ts_events *x, ts_sequences *s,
   ts_log l = {.of = of, .events = x, .to = s};
   struct stat st = {0};
   const char *p, *end;
+  const int64_t before = x->n;
   if (stat(of->path, &st) != 0) TS_TRY(ts_fail_errno(TS_ERR_DATA, of->path));
   if (!S_ISREG(st.st_mode))
     TS_THROW(TS_ERR_DATA, "%s: is not a file", of->path);
@@ -357,7 +362,7 @@ ts_err ts_events_read(ts_events *x, ts_sequences *s,
     if (!p) break;
     TS_TRY(of->lists ? take_list(&l, p, end) : take_event(&l, p, end));
   }
-  if (!x->n) TS_THROW(TS_ERR_DATA, "%s: has no events", of->path);
+  if (x->n == before) TS_THROW(TS_ERR_DATA, "%s: has no events", of->path);
 done:
   if (l.gz) gzclose(l.gz);
   ts_mem_free_all(l.text, l.fields);

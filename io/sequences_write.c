@@ -49,7 +49,6 @@ static bool sample_of(const ts_sequences *s, const ts_sequences_form *f,
     *x = (ts_user_sample){0, 0, k, k + 1};
     return k < train;
   }
-  if (!shift) x->item_end = 0;
   if (f->max_length && x->item_end > f->max_length) {
     x->item = x->item_end - f->max_length;
     if (part == TS_PART_TRAIN) x->next = x->item + 1;
@@ -111,6 +110,11 @@ static void draw(ts_strangers *x, int32_t u, uint32_t target) {
 
 /* ---- a file -------------------------------------------------------------- */
 
+const char *ts_sequences_before(const ts_sequences_form *f) {
+  static const char *const names[] = {"item", "seen", NULL};
+  return names[f->targets];
+}
+
 /* An array of the file that is filled in order. */
 typedef struct ts_stream {
   int64_t at; /* byte of the file */
@@ -147,7 +151,6 @@ static void note_largest(const ts_part *p, ts_dataset_bags *b,
 /* How much there is. */
 static void count(ts_part *p) {
   const ts_sequences *s = p->s;
-  const bool shift = p->form->targets == TS_TARGETS_SHIFT;
   const int64_t each = 1 + negatives_of(p);
   ts_user_sample x;
   p->user.max_id = p->item.max_id = p->next.max_id = -1;
@@ -165,7 +168,7 @@ static void count(ts_part *p) {
     }
   /* Any item may be drawn, so the largest counts. */
   if (each > 1) p->next.max_id = s->items.id[s->items.n - 1];
-  p->item.offsets = shift;
+  p->item.offsets = ts_sequences_before(p->form) != NULL;
   p->user.n_ids = p->n.n_samples;
   p->item.n_ids = p->n.n_items;
   p->next.n_ids = p->n.n_next;
@@ -180,8 +183,9 @@ static ts_err make_file(ts_part *p) {
   TS_TRY(
       ts_dataset_make_array(file, "labels", H5T_IEEE_F32LE, n, 1, &p->labels));
   TS_TRY(ts_dataset_make_feature(file, "user", n, &p->user));
-  if (p->form->targets == TS_TARGETS_SHIFT)
-    TS_TRY(ts_dataset_make_feature(file, "item", n, &p->item));
+  if (p->item.offsets)
+    TS_TRY(ts_dataset_make_feature(file, ts_sequences_before(p->form), n,
+                                   &p->item));
   TS_TRY(ts_dataset_make_feature(file, "next", n, &p->next));
   p->streams[USER].at = p->user.at.values;
   p->streams[ITEM].at = p->item.at.values;

@@ -9,11 +9,12 @@
  *   shift  train  item = s[0 .. m - 2], next = s[1 .. m - 1], m = n - N >= 2
  *          valid  item = s[0 .. n - N - 1], next = s[n - N]; none where N < 2
  *          test   item = what is before next = the rest: N - 1, 1 where N = 1
- *   pairs  the same next, each of s[0 .. m - 1] as a sample of train; no item
+ *   pairs  the same next, each of s[0 .. m - 1] as a sample of train; what was
+ *          item is seen, which is empty in train
  *   users  test   next = s[0 .. n - 1]; no item, and nothing else
  *
- * With a split in time (ts_sequences.before) m is what is before it, and test's
- * next is what is not; shift needs m >= 1 there.  All of it is Local. */
+ * With a split (ts_sequences.before) m is what is before it, and test's next is
+ * what is not; shift needs m >= 1 there.  All of it is Local. */
 #pragma once
 
 #include "io/sequences.h"
@@ -28,13 +29,17 @@ typedef struct ts_sequences_form {
   const char *prefix; /* of the files: PREFIX.train.h5 */
   ts_sequence_targets targets;
   int64_t leave;
-  int64_t max_length; /* the newest so many of item, and of shift's train of
+  int64_t max_length; /* of shift, the newest so many of item, and of train's
                          next; 0: all */
   /* Behind each target of valid and test so many ids that the user never had,
    * each of them once, drawn by Philox from (seed, user, target) alone. */
   int64_t negatives;
   uint64_t seed;
 } ts_sequences_form;
+
+/* The feature that has a user's events before the targets, item or seen; NULL:
+ * none has. */
+const char *ts_sequences_before(const ts_sequences_form *);
 
 /* The files, those of words behind the parts. */
 enum {
@@ -51,7 +56,8 @@ enum { TS_SEQUENCE_PATH = 4200 };
 void ts_sequences_name(char path[TS_SEQUENCE_PATH], const char *prefix,
                        int file, bool temporary);
 
-/* Samples and ids in a part's file; a part without samples has no file. */
+/* Samples and ids in a part's file (n_items: of ts_sequences_before); a part
+ * without samples has no file. */
 typedef struct ts_part_counts {
   int64_t n_samples, n_items, n_next;
 } ts_part_counts;

@@ -28,7 +28,10 @@ struct ts_targets {
   int64_t rows;       /* of the table */
   int32_t *exclude;   /* (n_exclude) features */
   int32_t n_exclude;
-  int64_t *at; /* (n_exclude) where the sample's ids are */
+  bool *aside;           /* (n_exclude) nothing else wants them */
+  int64_t *at;           /* (n_exclude) where the sample's ids are */
+  int64_t *out_at, *out; /* of a batch: ts_batch.left_out */
+  size_t out_at_bytes, out_bytes;
   ts_id_set set;
   bool said, training;
   int64_t epoch, first;
@@ -48,9 +51,12 @@ ts_err ts_targets_create(ts_targets **out, const ts_config *c) {
   t->rows = ts_feature_table(c, t->feature, NULL)->rows;
   TS_TRY(ts_mem_many(t->exclude, t->task->exclude.n + 1, INPUT));
   TS_TRY(ts_mem_many(t->at, t->task->exclude.n + 1, INPUT));
+  TS_TRY(ts_mem_many(t->aside, t->task->exclude.n + 1, INPUT));
   for (int32_t i = 0; i < t->task->exclude.n; i++) {
     const int32_t f = ts_feature_find(c, t->task->exclude.item[i]);
-    if (f != t->feature) t->exclude[t->n_exclude++] = f;
+    if (f == t->feature) continue;
+    t->aside[t->n_exclude] = ts_task_only_excludes(c, f);
+    t->exclude[t->n_exclude++] = f;
   }
   *out = t;
   t = NULL;
@@ -61,7 +67,8 @@ done:
 
 void ts_targets_destroy(ts_targets *t) {
   if (!t) return;
-  ts_mem_free_all(t->exclude, t->at, t->set.id, t->set.stamp, t);
+  ts_mem_free_all(t->exclude, t->at, t->aside, t->out_at, t->out, t->set.id,
+                  t->set.stamp, t);
 }
 
 void ts_targets_at(ts_targets *t, bool training, int64_t epoch, int64_t first) {
@@ -209,6 +216,43 @@ static ts_err no_multiple(const ts_targets *t, int32_t b, int64_t n,
                  t->task->given);
 }
 
+/* What evaluations leave out, sample by sample. */
+static ts_err leave_out(ts_targets *t, ts_batch *b) {
+  int64_t n = 0;
+  for (int32_t i = 0; i < t->n_exclude; i++)
+    n += b->kjt.features[t->exclude[i]].n_ids;
+  TS_DO(ts_mem_reserve(&t->out_at, &t->out_at_bytes,
+                       ((size_t)b->n + 1) * sizeof *t->out_at, TS_TAG_INPUT));
+  TS_DO(ts_mem_reserve(&t->out, &t->out_bytes, ((size_t)n + 1) * sizeof *t->out,
+                       TS_TAG_INPUT));
+  memset(t->at, 0, (size_t)t->n_exclude * sizeof *t->at);
+  n = 0;
+  for (int32_t k = 0; k < b->n; k++) {
+    t->out_at[k] = n;
+    for (int32_t i = 0; i < t->n_exclude; i++) {
+      const ts_jagged *j = &b->kjt.features[t->exclude[i]];
+      for (int64_t left = ts_jagged_length(j, k); left > 0; left--)
+        t->out[n++] = j->ids[t->at[i]++];
+    }
+  }
+  t->out_at[b->n] = n;
+  b->left_out_at = t->out_at;
+  b->left_out = t->out;
+  return TS_OK;
+}
+
+/* Nobody looks up what is there to be left out alone. */
+static ts_err set_aside(const ts_targets *t, ts_batch_store *s) {
+  for (int32_t i = 0; i < t->n_exclude; i++) {
+    const int32_t f = t->exclude[i];
+    if (!t->aside[i] || ts_batch_store_is_same(s, f)) continue;
+    TS_DO(ts_batch_store_feature(s, f, 0, TS_BAGS_LENGTHS, false));
+    memset(s->feature[f].lengths, 0,
+           (size_t)s->batch.n * sizeof *s->feature[f].lengths);
+  }
+  return TS_OK;
+}
+
 ts_err ts_targets_expand(ts_targets *t, ts_batch_store *s) {
   if (!t || !t->said) return TS_OK;
   const int32_t each = ts_task_each(t->task, t->training);
@@ -226,5 +270,7 @@ ts_err ts_targets_expand(ts_targets *t, ts_batch_store *s) {
     weigh(t, s, b, m);
     ids += n;
   }
-  return TS_OK;
+  s->batch.left_out_at = s->batch.left_out = NULL;
+  if (!t->training) TS_DO(leave_out(t, &s->batch));
+  return set_aside(t, s);
 }

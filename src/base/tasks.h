@@ -35,6 +35,9 @@ static inline bool ts_task_is_of_items(const ts_task_config *x) {
 
 /* The number of its candidates' feature: of target, in the table `items`. */
 int32_t ts_task_candidates(const ts_config *, const ts_task_config *);
+/* Feature F is there for the exclude of an output over items alone: its tables
+ * have pooling "none", and no layer reads it.  Looks through all features. */
+bool ts_task_only_excludes(const ts_config *, int32_t f);
 /* Candidates of each of its targets, the wanted one first. */
 static inline int32_t ts_task_each(const ts_task_config *x, bool training) {
   return 1 + (!training && x->given ? x->given : x->negatives);

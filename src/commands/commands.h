@@ -53,7 +53,7 @@ typedef struct ts_args {
   bool halving;
   /* convert: --sequences EVENTS, --lists, and what goes with it */
   const char *sequences, *columns, *targets, *leave, *split_at, *max_length;
-  const char *min_count, *negatives;
+  const char *min_count, *negatives, *test;
   bool lists;
 } ts_args;
 

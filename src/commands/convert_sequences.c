@@ -38,12 +38,16 @@ static ts_err check_together(const ts_args *a, const ts_sequences_form *f) {
       {a->lists && a->columns, "--columns", "is not of --lists"},
       {a->lists && a->split_at, "--split-at", "is not of --lists: no times"},
       {a->leave && a->split_at, "--leave", "and --split-at exclude each other"},
+      {a->test && a->split_at, "--test", "and --split-at exclude each other"},
+      {a->test && a->leave, "--test", "and --leave exclude each other"},
+      {a->test && a->min_count, "--test", "and --min-count exclude each other"},
+      {a->test && users, "--test", "is not of --targets users"},
       {a->leave && users, "--leave", "is not of --targets users"},
       {a->split_at && users, "--split-at", "is not of --targets users"},
       {a->negatives && users, "--negatives", "is not of --targets users"},
       {a->max_length && f->targets != TS_TARGETS_SHIFT, "--max-length",
        "is of --targets shift alone: others have no sequences"},
-      {a->negatives && !f->leave && !a->split_at, "--negatives",
+      {a->negatives && !f->leave && !a->split_at && !a->test, "--negatives",
        "is of what is left out, and --leave 0 leaves nothing"},
       {a->seed && !a->negatives, "--seed", "goes with --negatives"}};
   for (size_t k = 0; k < sizeof rules / sizeof *rules; k++)
@@ -67,8 +71,10 @@ static ts_err take_columns(ts_sequences_task *t, const char *columns) {
 
 static ts_err take_options(ts_sequences_task *t, const ts_args *a) {
   int32_t leave, length, least, negatives, seed;
-  t->of = (ts_sequences_of){
-      .path = a->sequences, .lists = a->lists, .split_at = a->split_at};
+  t->of = (ts_sequences_of){.path = a->sequences,
+                            .lists = a->lists,
+                            .split_at = a->split_at,
+                            .test = a->test};
   TS_DO(take_columns(t, a->columns));
   TS_DO(take_targets(&t->form, a->targets));
   TS_DO(ts_args_number("--leave", a->leave, LEAVE, 0, LEAVE_MAX, &leave));
@@ -92,7 +98,8 @@ static ts_err spare(const ts_sequences_task *t) {
   char path[TS_SEQUENCE_PATH];
   for (int k = 0; k < TS_SEQUENCE_FILES; k++) {
     ts_sequences_name(path, t->form.prefix, k, false);
-    if (ts_file_is_same(path, t->of.path))
+    if (ts_file_is_same(path, t->of.path) ||
+        (t->of.test && ts_file_is_same(path, t->of.test)))
       return ts_fail(TS_ERR_USAGE, "--out %s is a file to read", path);
   }
   return TS_OK;
@@ -102,16 +109,18 @@ static void report_read(const ts_sequences_task *t, const ts_sequences *s,
                         double seconds) {
   char n[3][32], path[TS_SEQUENCE_PATH];
   const ts_sequence_ids *ids[] = {&s->users, &s->items};
-  ts_info("%s: %s events, %s users, %s items in %.2f s", t->of.path,
+  ts_info("%s%s%s: %s events, %s users, %s items in %.2f s", t->of.path,
+          t->of.test ? ", " : "", t->of.test ? t->of.test : "",
           ts_str_count(n[0], s->n_events), ts_str_count(n[1], s->users.n),
           ts_str_count(n[2], s->items.n), seconds);
   if (s->has_header) ts_info("the first line is a header");
   for (int k = 0; k < 2; k++) {
     ts_sequences_name(path, t->form.prefix, TS_USERS_CSV + k, false);
     if (ids[k]->word)
-      ts_info("%s are words (line %lld has the first one): %s has their "
+      ts_info("%s are words (%s, line %lld, has the first one): %s has their "
               "numbers",
-              k ? "items" : "users", (long long)ids[k]->line, path);
+              k ? "items" : "users", ids[k]->path, (long long)ids[k]->line,
+              path);
   }
 }
 
@@ -123,9 +132,14 @@ static void report_written(const ts_sequences_task *t, const ts_sequences *s,
     const ts_part_counts *c = &counts[k];
     if (!c->n_samples) continue;
     ts_sequences_name(path, t->form.prefix, k, false);
-    ts_info("%s: %s samples, %s ids of item, %s of next", path,
-            ts_str_count(n[0], c->n_samples), ts_str_count(n[1], c->n_items),
-            ts_str_count(n[2], c->n_next));
+    const char *before = ts_sequences_before(&t->form);
+    if (before)
+      ts_info("%s: %s samples, %s ids of %s, %s of next", path,
+              ts_str_count(n[0], c->n_samples), ts_str_count(n[1], c->n_items),
+              before, ts_str_count(n[2], c->n_next));
+    else
+      ts_info("%s: %s samples, %s ids of next", path,
+              ts_str_count(n[0], c->n_samples), ts_str_count(n[2], c->n_next));
     if (t->form.targets == TS_TARGETS_SHIFT && c->n_samples < s->users.n)
       ts_info("  %s users have no sample in it",
               ts_str_count(n[0], s->users.n - c->n_samples));

@@ -71,6 +71,8 @@ static const ts_option options[] = {
      "a user's last N events are not trained on; 2"},
     {"--split-at", "TIME", AT(split_at), "convert",
      "events from TIME on are not trained on"},
+    {"--test", "EVENTS", AT(test), "convert",
+     "a log whose events are what is not trained on"},
     {"--max-length", "L", AT(max_length), "convert",
      "the newest L events of a sequence"},
     {"--min-count", "K", AT(min_count), "convert",

@@ -144,7 +144,7 @@ static ts_err check_features(const ts_graph *g) {
       read[g->emb[k]->emb->feature[j]] = true;
   for (int32_t t = 0, f = 0; t < c->n_tables; t++)
     for (int32_t i = 0; i < c->tables[t].features.n; i++, f++)
-      if (!read[f])
+      if (!read[f] && !ts_task_only_excludes(c, f))
         TS_THROW(TS_ERR_DECK,
                  "%s: no layer reads feature %s of table %s: leave it out of "
                  "the table, or name it, or \"embeddings\" or \"fields\", in "

@@ -18,8 +18,6 @@ struct ts_topk {
   const ts_task_config *task;
   ts_item_part part;
   int32_t k, feature;
-  int32_t *exclude; /* (n_exclude) features */
-  int32_t n_exclude;
   int64_t *n_each; /* (W) vectors of each rank, and what they leave out */
   int64_t *bytes, *back;
   /* of a batch */
@@ -54,11 +52,6 @@ ts_err ts_topk_create(ts_topk **out, ts_trainer *t, int32_t task, int64_t k) {
   TS_TRY(ts_mem_many(x->n_each, 2 * t->n_ranks, METRICS));
   TS_TRY(ts_mem_many(x->bytes, t->n_ranks, METRICS));
   TS_TRY(ts_mem_many(x->back, t->n_ranks, METRICS));
-  TS_TRY(ts_mem_many(x->exclude, x->task->exclude.n + 1, METRICS));
-  for (int32_t i = 0; i < x->task->exclude.n; i++) {
-    const int32_t f = ts_feature_find(c, x->task->exclude.item[i]);
-    if (f != x->feature) x->exclude[x->n_exclude++] = f;
-  }
   ts_item_part_set(&x->part, first, n, t->rank, t->n_ranks);
   TS_TRY(ts_item_part_look_up(&x->part, t, x->feature, x->task->normalise));
   *out = x;
@@ -70,9 +63,9 @@ done:
 
 void ts_topk_destroy(ts_topk *x) {
   if (!x) return;
-  ts_mem_free_all(x->part.x, x->exclude, x->n_each, x->bytes, x->back,
-                  x->out_start, x->out_id, x->ids, x->scores, x->query,
-                  x->start, x->id, x->found, x->mine, x);
+  ts_mem_free_all(x->part.x, x->n_each, x->bytes, x->back, x->out_start,
+                  x->out_id, x->ids, x->scores, x->query, x->start, x->id,
+                  x->found, x->mine, x);
 }
 
 /* ---- what samples leave out ---------------------------------------------- */
@@ -86,11 +79,9 @@ static int by_id(const void *a, const void *b) {
 static ts_err leave_out(ts_topk *x, const ts_batch *b, bool wanted) {
   const ts_jagged *own = &b->kjt.features[x->feature];
   const int32_t each = ts_task_each(x->task, false);
-  const int64_t *ids = own->ids;
-  int64_t at[x->n_exclude + 1], n = 0, to = 0;
-  memset(at, 0, sizeof at);
-  for (int32_t e = 0; e < x->n_exclude; e++)
-    n += b->kjt.features[x->exclude[e]].n_ids;
+  const int64_t *ids = own->ids, *at = b->left_out_at;
+  const int64_t n = at ? at[b->n] : 0;
+  int64_t to = 0;
   TS_DO(ts_mem_reserve(&x->out_start, &x->start_bytes,
                        ((size_t)b->n + 1) * sizeof *x->out_start,
                        TS_TAG_METRICS));
@@ -99,13 +90,9 @@ static ts_err leave_out(ts_topk *x, const ts_batch *b, bool wanted) {
   for (int32_t i = 0; i < b->n; i++) {
     const int64_t m = wanted ? ts_jagged_length(own, i) : 0;
     x->out_start[i] = to;
-    for (int32_t e = 0; e < x->n_exclude; e++) {
-      const ts_jagged *j = &b->kjt.features[x->exclude[e]];
-      for (int64_t k = ts_jagged_length(j, i); k > 0; k--) {
-        const int64_t id = j->ids[at[e]++];
-        if (!ts_topk_is_wanted(ids, m, each, id)) x->out_id[to++] = id;
-      }
-    }
+    for (int64_t k = at ? at[i] : 0; at && k < at[i + 1]; k++)
+      if (!ts_topk_is_wanted(ids, m, each, b->left_out[k]))
+        x->out_id[to++] = b->left_out[k];
     qsort(x->out_id + x->out_start[i], (size_t)(to - x->out_start[i]),
           sizeof *x->out_id, by_id);
     ids += ts_jagged_length(own, i);

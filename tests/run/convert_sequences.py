@@ -34,6 +34,15 @@ def make(folder):
     for u, v, _ in events:
         by_user[u].append(v)
     put("lists.txt", ["%d %s" % (u, " ".join(map(str, vs))) for u, vs in by_user.items()] + ["77"])
+    # A split that is given: other users and items, times that overlap.
+    cut = len(events) * 2 // 3
+    for name, some in ("early", events[:cut]), ("late", events[cut:] + [(1000, 2, 5), (1000, 3, 4)]):
+        put(name + ".txt", ["%d %d %d" % e for e in some])
+        put(name + ".csv", ["u%d,i%d" % e[:2] for e in some])
+        few = collections.defaultdict(list)
+        for u, v, _ in some:
+            few[u].append(v)
+        put(name + "-lists.txt", ["%d %s" % (u, " ".join(map(str, vs))) for u, vs in few.items()])
     put("lists.csv", ["%d,%s" % (u, ",\t".join(map(str, vs))) for u, vs in by_user.items()])
 
 
@@ -79,15 +88,15 @@ def ids_of(words, kept):
 
 
 def parts_of(histories, o):
-    """{part: [(user, item or None, next)]}"""
+    """{part: [(user, item or seen or None, next)]}"""
     parts = {"train": [], "valid": [], "test": []}
     for user, events in sorted(histories.items()):
-        s = [item for item, _ in events]
+        s = [item for item, _, _ in events]
         if o.targets == "users":
             parts["test"].append((user, None, s))
             continue
-        if o.split_at is not None:
-            m = sum(t < o.split_at for _, t in events)
+        if o.test or o.split_at is not None:
+            m = sum(not later if o.test else t < o.split_at for _, t, later in events)
             train, valid, test = s[:m], [], s[m:]
         elif o.leave and len(s) > o.leave:
             left = s[-o.leave:]
@@ -96,11 +105,11 @@ def parts_of(histories, o):
         else:
             train, valid, test = s, [], []
         if o.targets == "pairs":
-            parts["train"] += [(user, None, [x]) for x in train]
+            parts["train"] += [(user, [], [x]) for x in train]
             if valid:
-                parts["valid"].append((user, None, valid))
+                parts["valid"].append((user, train, valid))
             if test:
-                parts["test"].append((user, None, test))
+                parts["test"].append((user, train + valid, test))
             continue
         newest = lambda x: x[-o.max_length:] if o.max_length else x
         if len(train) > 1:
@@ -142,10 +151,11 @@ def check_part(path, samples, o, negatives, had, items):
     nexts = bags(f, "next", n)
     targets, drawn = strangers(nexts, samples, had, items, negatives) if negatives else (nexts, [])
     assert targets == [s[2] for s in samples], "next"
-    assert ("sparse/item" in f) == (o.targets == "shift")
-    if o.targets == "shift":
-        assert bags(f, "item", n) == [s[1] for s in samples], "item"
-        assert f["sparse/item"].attrs["max_id"] == max(max(s[1]) for s in samples)
+    for name, targets in ("item", "shift"), ("seen", "pairs"):
+        assert ("sparse/" + name in f) == (o.targets == targets), name
+        if o.targets == targets:
+            assert bags(f, name, n) == [s[1] for s in samples], name
+            assert f["sparse/" + name].attrs["max_id"] == max([-1] + [x for s in samples for x in s[1]])
     assert f["sparse/user"].attrs["max_id"] == max(s[0] for s in samples)
     assert f["sparse/next"].attrs["max_id"] == (max(items) if negatives else max(max(x) for x in nexts))
     return drawn
@@ -163,21 +173,24 @@ def check(prefix, log, options):
     p = argparse.ArgumentParser()
     p.add_argument("--lists", action="store_true")
     p.add_argument("--columns")
+    p.add_argument("--test")
     p.add_argument("--targets", default="shift")
     p.add_argument("--split-at", type=float)
     for name, usual in ("leave", 2), ("max-length", 0), ("min-count", 1), ("negatives", 0), ("seed", 1):
         p.add_argument("--" + name, type=int, default=usual)
     o = p.parse_args(options)
-    every = read(log, o)
+    every = [(*e, False) for e in read(log, o)]
+    if o.test:
+        every += [(*e, True) for e in read(o.test, o)]
     events = core(every, o.min_count)
     users, user_words = ids_of([e[0] for e in every], {e[0] for e in events})
     items, item_words = ids_of([e[1] for e in every], {e[1] for e in events})
     histories = collections.defaultdict(list)
-    for u, v, t in events:
-        histories[users[u]].append((items[v], t))
+    for u, v, t, later in events:
+        histories[users[u]].append((items[v], t, later))
     for h in histories.values():
-        h.sort(key=lambda x: x[1])
-    had = {u: {x for x, _ in h} for u, h in histories.items()}
+        h.sort(key=lambda x: (x[2], x[1]))
+    had = {u: {x for x, _, _ in h} for u, h in histories.items()}
     drawn = {}
     for part, samples in parts_of(histories, o).items():
         path = "%s.%s.h5" % (prefix, part)

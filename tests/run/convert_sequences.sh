@@ -55,6 +55,12 @@ good lists-csv lists.csv --lists --targets pairs --leave 0
 good split timed.tsv --split-at 5
 good split-fraction timed.tsv --split-at 4.5 --max-length 4
 good split-pairs fractions.csv --columns user_id,item_id,when --split-at 0 --targets pairs
+# A second log, of what is not trained on.
+good test-shift early.txt --test "$work/late.txt"
+good test-pairs early.txt --test "$work/late.txt" --targets pairs
+good test-words early.csv --test "$work/late.csv" --targets pairs
+good test-short early-lists.txt --lists --test "$work/late-lists.txt" --max-length 4
+good test-new early-lists.txt --lists --test "$work/late-lists.txt" --targets pairs --negatives 5
 # Items that a user never had.
 good n-one events.txt --negatives 20 --seed 3
 good n-again events.txt --negatives 20 --seed 3
@@ -118,6 +124,15 @@ wrong 2 '--leave 2000 is no number in 0 to 1000' events.txt --leave 2000
 wrong 2 '--leave and --split-at exclude each other' timed.tsv --leave 1 --split-at 3
 wrong 2 '--max-length is of --targets shift alone' events.txt --max-length 3 --targets users
 wrong 2 'and --leave 0 leaves nothing' events.txt --negatives 3 --leave 0
+wrong 2 '--test and --leave exclude each other' events.txt --test "$work/events.txt" --leave 1
+wrong 2 '--test and --min-count exclude each other' events.txt --test "$work/events.txt" --min-count 2
+wrong 2 '--test and --split-at exclude each other' timed.tsv --test "$work/timed.tsv" --split-at 1
+wrong 2 '--test is not of --targets users' events.txt --test "$work/events.txt" --targets users
+wrong 3 'missing.txt: No such file' events.txt --test "$work/missing.txt"
+wrong 3 'none.txt: has no events' events.txt --test "$work/none.txt"
+wrong 3 'timed.tsv: has times, the log before it has none' events.txt --test "$work/timed.tsv"
+wrong 3 'events.txt: has no times, the log before it has some' timed.tsv --test "$work/events.txt"
+wrong 3 'time.txt: line 4: time "x" is no number' timed.tsv --test "$work/time.txt"
 wrong 2 'without a deck' events.txt "$work/read.deck"
 run="${MPIRUN:-mpirun} -q -n 2"
 wrong 3 'time.txt: line 4: time "x" is no number' time.txt

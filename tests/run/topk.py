@@ -59,7 +59,7 @@ def ranked(user, seen, wanted):
     else:
         q = unit(U[user])
     s = V @ q / o["temperature"]
-    out = (set(seen) if o["exclude"] and o["by"] == "tokens" else set()) - set(wanted)
+    out = (set(seen) if o["exclude"] else set()) - set(wanted)
     s[list(out)] = -np.inf
     s[:o["first"]] = -np.inf
     order = sorted(range(len(s)), key=lambda i: (-s[i], i))

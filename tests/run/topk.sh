@@ -72,6 +72,28 @@ done
 check "keys" tess 2 topk "$work/user.deck" --quiet --set run.output="$work/user" --keys user --k 1 --out "$work/keys.csv"
 check "keys: columns" test "$(head -n 1 "$work/keys.csv")" = "user,item_0,score_0"
 
+# What a sample has seen is of a column that no layer reads.
+deck seen user "{ name = \"user\"; kind = \"ids\"; encoding = \"none\"; }, $list" '{ name = "user"; rows = 30; features = "user"; },' '"item", ' 'exclude = ["item"];'
+check "seen" tess 2 train "$work/seen.deck" --quiet --set run.output="$work/seen"
+for input in columns kjt; do
+  ranks=1; [ $input = kjt ] || ranks=3
+  with="--set run.output=$work/seen --set data.input=$input"
+  check "seen, $input" tess $ranks topk "$work/seen.deck" --quiet $with --k 10 --out "$work/seen.h5"
+  check "seen, $input: as NumPy has it" sh -c "$python '$srcdir/tests/run/topk.py' '$work/a.csv' '$(newest seen)' '$work/seen.h5' 10 by=user exclude=1 > '$work/want'"
+  tess $ranks eval "$work/seen.deck" $with > "$work/said"
+  figures "$work/said" > "$work/got"
+  check "seen, $input: figures" close_figures "$work/got" "$work/want"
+done
+other='{ name = "other"; rows = 90; features = ["item"]; pooling = "none"; }'
+sed "s/features = \[\"item\", \"next\"\]; pooling = \"none\"; }/features = [\"next\"]; pooling = \"none\"; }, $other/" "$work/seen.deck" > "$work/apart.deck"
+check "seen, of another table" tess 2 train "$work/apart.deck" --quiet --set run.output="$work/apart"
+tess 1 eval "$work/apart.deck" --set run.output="$work/apart" > "$work/said"
+figures "$work/said" > "$work/got"
+tess 1 eval "$work/seen.deck" --set run.output="$work/seen" > "$work/said"
+figures "$work/said" > "$work/want"
+check "seen, of another table: the same figures" close_figures "$work/got" "$work/want"
+check "seen: read by a layer, too" tess 1 train "$work/seen.deck" --quiet --set run.output="$work/read" --set 'model.layers=({name="p";kind="pool";in="item";},{name="q";kind="add";in=["user","p"];})'
+
 # Of equal scores the smaller ids are first, whatever rank has them.
 flat="--set table_defaults.init={kind=\"constant\";scale=0.5;} --set table_defaults.optimizer.lr=0"
 check "equal scores" tess 2 train "$work/user.deck" --quiet --set run.output="$work/flat" $flat
