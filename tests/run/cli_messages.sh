@@ -140,7 +140,7 @@ expect 2 'topology FILE (as input/topology_h200)' env CUDA_VISIBLE_DEVICES=-1 "$
 
 # The decks that come along are without faults.
 for deck in "$srcdir"/input/*.deck; do
-  case $deck in */mlperf_dlrm_dcnv2.deck) ranks=64 ;; *) ranks=2 ;; esac
+  case $deck in */mlperf_dlrm_dcnv2.deck) ranks=64 ;; */mlperf_hstu.deck) ranks=256 ;; *) ranks=2 ;; esac
   TESSERA_DATA_DIR=/data TESSERA_OUTPUT=/out "$TESSERA" plan "$deck" "$ranks" --set sharding.memory_gib=64 >/dev/null ||
     fail "$deck"
 done

@@ -46,4 +46,22 @@ check "plan of mlperf_dlrm_dcnv2" awk '
   /^predicted step/ { ms = $3 }
   /^predicted memory of the fullest/ { sub(/.*: /, ""); mib = $1 }
   END { exit !(ms > 200 && ms < 3000 && mib > 3000 && mib < 16000) }' "$work/plan"
+# So do HSTU's, with fewer samples: its plan is about as large as its tables.
+for of in "64 4096 110000" "8 256 101000"; do
+  set -- $of
+  "$TESSERA" plan "$srcdir/input/mlperf_hstu.deck" --world $1 --ranks-per-node 8 --set data.global_batch=$2 --set sharding.topology="$srcdir/input/topology_h200" > "$work/plan" || exit 1
+  check "plan of mlperf_hstu, $1 ranks" awk -v at="$3" '
+    /^predicted memory of the fullest/ { sub(/.*: /, ""); mib = $1 }
+    END { exit !(mib > 0.8 * at && mib < 1.1 * at) }' "$work/plan"
+done
+# Its initial values do not hang on the ranks, nor does what comes of them.
+hstu() { # RANKS FOLDER OPTIONS
+  n=$1; folder=$2; shift 2
+  ${MPIRUN:-mpirun} -q -n $n "$TESSERA" train "$srcdir/input/mlperf_hstu_small.deck" --quiet --set run.output="$work/$folder" --set run.log_every=1 \
+    --set data.global_batch=64 --set data.synthetic.eval_samples=64 "$@"
+}
+hstu 1 hstu1 --set run.steps=6 && hstu 2 hstu2 --set run.steps=6 || exit 1
+check "mlperf_hstu_small: two ranks as one" close_losses hstu1 hstu2 1e-5 6
+hstu 2 hstu --set run.steps=3 && hstu 2 hstu --set run.steps=6 || exit 1
+check "mlperf_hstu_small: restart" same_bits "$(newest hstu)" "$(newest hstu2)"
 passed
