@@ -108,8 +108,9 @@ static bool is_table_set(const char *key) {
 static const char *other_of(const char *key) {
   static const char *const pairs[][2] = {
       {"run.steps", "run.epochs"},
+      {"model.kind", "model.layers"},
       {"data.global_batch", "data.batch_per_rank"}};
-  for (int i = 0; i < 2; i++)
+  for (int i = 0; i < 3; i++)
     for (int k = 0; k < 2; k++)
       if (!strcmp(key, pairs[i][k])) return pairs[i][1 - k];
   return NULL;

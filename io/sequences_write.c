@@ -275,8 +275,8 @@ void ts_sequences_name(char path[TS_SEQUENCE_PATH], const char *prefix,
            temporary ? ".part" : "");
 }
 
-static bool has_file(const ts_sequences *s, const ts_sequences_form *f,
-                     int file) {
+bool ts_sequences_has(const ts_sequences *s, const ts_sequences_form *f,
+                      int file) {
   const bool users = f->targets == TS_TARGETS_USERS;
   switch (file) {
   case TS_PART_TRAIN:
@@ -347,7 +347,7 @@ static ts_err finish(const ts_sequences *s, const ts_sequences_form *f,
                      ts_err err) {
   char path[TS_SEQUENCE_PATH], temp[TS_SEQUENCE_PATH];
   for (int k = 0; k < TS_SEQUENCE_FILES; k++) {
-    if (!has_file(s, f, k)) continue;
+    if (!ts_sequences_has(s, f, k)) continue;
     ts_sequences_name(path, f->prefix, k, false);
     ts_sequences_name(temp, f->prefix, k, true);
     if (err == TS_OK && ts_file_rename(temp, path) != 0)
@@ -362,7 +362,7 @@ ts_err ts_sequences_write(const ts_sequences *s, const ts_sequences_form *f,
   ts_err err = TS_OK;
   memset(counts, 0, TS_PARTS * sizeof *counts);
   for (int k = 0; k < TS_SEQUENCE_FILES; k++) {
-    if (!has_file(s, f, k)) continue;
+    if (!ts_sequences_has(s, f, k)) continue;
     if (k < TS_PARTS)
       TS_TRY(write_part(s, f, k, &counts[k]));
     else

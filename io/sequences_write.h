@@ -56,6 +56,10 @@ enum { TS_SEQUENCE_PATH = 4200 };
 void ts_sequences_name(char path[TS_SEQUENCE_PATH], const char *prefix,
                        int file, bool temporary);
 
+/* There is such a FILE of these sequences. */
+bool ts_sequences_has(const ts_sequences *, const ts_sequences_form *,
+                      int file);
+
 /* Samples and ids in a part's file (n_items: of ts_sequences_before); a part
  * without samples has no file. */
 typedef struct ts_part_counts {

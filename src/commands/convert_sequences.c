@@ -1,6 +1,7 @@
 /* convert_sequences.c - `tessera convert --sequences EVENTS --out PREFIX`. */
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/file.h"
 #include "base/log.h"
@@ -147,6 +148,18 @@ static void report_written(const ts_sequences_task *t, const ts_sequences *s,
   ts_info("written in %.2f s", seconds);
 }
 
+/* Files of an earlier conversion that this one has none of: still there. */
+static void warn_of_others(const ts_sequences_task *t, const ts_sequences *s) {
+  char path[TS_SEQUENCE_PATH];
+  for (int k = 0; k < TS_SEQUENCE_FILES; k++) {
+    ts_sequences_name(path, t->form.prefix, k, false);
+    if (!ts_sequences_has(s, &t->form, k) && access(path, F_OK) == 0)
+      ts_warn("%s is not of this conversion, which has no such file: it was "
+              "there before",
+              path);
+  }
+}
+
 static ts_err convert(const ts_args *a) {
   ts_err err = TS_OK;
   ts_sequences s = {0};
@@ -160,6 +173,7 @@ static ts_err convert(const ts_args *a) {
   report_read(&t, &s, t1 - t0);
   TS_TRY(ts_sequences_write(&s, &t.form, counts));
   report_written(&t, &s, counts, ts_now() - t1);
+  warn_of_others(&t, &s);
 done:
   ts_sequences_reset(&s);
   ts_args_names_free(&t.columns);

@@ -172,6 +172,38 @@ static void same_again(const char *set, const char *words) {
   ts_str_reset(&second);
 }
 
+static const char wide_deck[] =
+    "run = { epochs = 1; };\n"
+    "data = { format = \"synthetic\"; batch_per_rank = 8; };\n"
+    "table_defaults = { dim = 16; optimizer = { kind = \"adam\"; lr = 0.5; };"
+    " };\n"
+    "tables = (\n"
+    "  { name = \"t{0..1}\"; rows = [10, 20]; wide = true; pooling = \"mean\";"
+    " features = [\"a{0..1}\", \"b{0..1}\"]; cache = { depth = 2; }; },\n"
+    "  { name = \"u\"; rows = \"auto\"; wide = true; sharding = \"grid\";"
+    " ranks = [1, 3]; features = \"a0\"; },\n"
+    "  { name = \"v\"; rows = 40; features = \"c\"; group = \"seen\";"
+    " sharding = \"row_wise\"; } );\n";
+
+/* --set model.kind counts where the deck has layers of its own. */
+TS_TEST(kind_over_layers) {
+  ts_config *a, *b, *c;
+  char deck[4096];
+  snprintf(deck, sizeof deck,
+           "%smodel = { kind = \"dlrm\"; layers = ( { name = \"own\"; kind = "
+           "\"mlp\"; in = \"embeddings\"; units = [1]; } ); };\n",
+           wide_deck);
+  ck_assert_ok(parse(&a, deck, NULL));
+  ck_assert_int_eq(a->model.n_layers, 1);
+  ck_assert_ok(parse(&b, deck, "model.kind=wide_deep"));
+  ck_assert_ok(parse(&c, wide_deck, "model.kind=wide_deep"));
+  ck_assert_str_ne(b->model.layers[0].name, "own");
+  ck_assert_uint_eq(hash_of(b), hash_of(c));
+  ts_deck_destroy(a);
+  ts_deck_destroy(b);
+  ts_deck_destroy(c);
+}
+
 TS_TEST(deck_in_force) {
   static const char *const sets[][2] = {
       {NULL, "  format = \"synthetic\";\n  batch_per_rank = 8;\n  pin"},
@@ -245,19 +277,6 @@ TS_TEST(deck_in_force) {
   ts_deck_destroy(a);
   ts_deck_destroy(b);
 }
-
-static const char wide_deck[] =
-    "run = { epochs = 1; };\n"
-    "data = { format = \"synthetic\"; batch_per_rank = 8; };\n"
-    "table_defaults = { dim = 16; optimizer = { kind = \"adam\"; lr = 0.5; };"
-    " };\n"
-    "tables = (\n"
-    "  { name = \"t{0..1}\"; rows = [10, 20]; wide = true; pooling = \"mean\";"
-    " features = [\"a{0..1}\", \"b{0..1}\"]; cache = { depth = 2; }; },\n"
-    "  { name = \"u\"; rows = \"auto\"; wide = true; sharding = \"grid\";"
-    " ranks = [1, 3]; features = \"a0\"; },\n"
-    "  { name = \"v\"; rows = 40; features = \"c\"; group = \"seen\";"
-    " sharding = \"row_wise\"; } );\n";
 
 /* wide = true adds tables behind all others, which the deck in force has as
  * they are, with what --set says of them. */

@@ -150,6 +150,9 @@ check "the log itself: code 2, not $code" test $code = 2
 check "the log itself" grep -qF 'self.train.h5 is a file to read' "$work/err"
 check "the log stays" cmp -s "$work/self.train.h5" "$work/events.txt"
 
+cp "$work/events.txt" "$work/out/shift1.valid.h5"
+"$TESSERA" convert --sequences "$work/events.txt" --out "$work/out/shift1" --leave 1 > "$work/said" 2>&1
+check "a file of an earlier conversion" grep -q 'WARNING: .*/shift1.valid.h5 is not of this conversion' "$work/said"
 films=${TESSERA_DATA_DIR:-}/ml-1m-seq/ml-1m.5core.txt
 if [ -r "$films" ]; then
   check "MovieLens" "$TESSERA" convert --sequences "$films" --out "$work/films" --max-length 200 --negatives 100 > "$work/said"
