@@ -37,6 +37,15 @@ struct ts_targets {
   int64_t epoch, first;
 };
 
+/* Where sources put the ids of feature F: ts_batch_store_is_same. */
+static int32_t filled(const ts_config *c, int32_t f) {
+  const char *name;
+  const ts_table_config *t = ts_feature_table(c, f, &name);
+  const int32_t first = ts_feature_find(c, name);
+  const ts_table_config *x = ts_feature_table(c, first, NULL);
+  return t->rows == x->rows && t->weighted == x->weighted ? first : f;
+}
+
 ts_err ts_targets_create(ts_targets **out, const ts_config *c) {
   ts_err err = TS_OK;
   ts_targets *t = NULL;
@@ -56,7 +65,7 @@ ts_err ts_targets_create(ts_targets **out, const ts_config *c) {
     const int32_t f = ts_feature_find(c, t->task->exclude.item[i]);
     if (f == t->feature) continue;
     t->aside[t->n_exclude] = ts_task_only_excludes(c, f);
-    t->exclude[t->n_exclude++] = f;
+    t->exclude[t->n_exclude++] = filled(c, f);
   }
   *out = t;
   t = NULL;
@@ -245,7 +254,7 @@ static ts_err leave_out(ts_targets *t, ts_batch *b) {
 static ts_err set_aside(const ts_targets *t, ts_batch_store *s) {
   for (int32_t i = 0; i < t->n_exclude; i++) {
     const int32_t f = t->exclude[i];
-    if (!t->aside[i] || ts_batch_store_is_same(s, f)) continue;
+    if (!t->aside[i]) continue;
     TS_DO(ts_batch_store_feature(s, f, 0, TS_BAGS_LENGTHS, false));
     memset(s->feature[f].lengths, 0,
            (size_t)s->batch.n * sizeof *s->feature[f].lengths);

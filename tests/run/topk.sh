@@ -85,13 +85,20 @@ for input in columns kjt; do
   check "seen, $input: figures" close_figures "$work/got" "$work/want"
 done
 other='{ name = "other"; rows = 90; features = ["item"]; pooling = "none"; }'
-sed "s/features = \[\"item\", \"next\"\]; pooling = \"none\"; }/features = [\"next\"]; pooling = \"none\"; }, $other/" "$work/seen.deck" > "$work/apart.deck"
+sed "s/pooling = \"none\"; } );/pooling = \"none\"; }, $other );/; s/exclude = \[\"item\"\]/exclude = [\"item@other\"]/" "$work/seen.deck" > "$work/apart.deck"
+check "seen, of another table: the deck" grep -q 'other.*item.*' "$work/apart.deck"
 check "seen, of another table" tess 2 train "$work/apart.deck" --quiet --set run.output="$work/apart"
 tess 1 eval "$work/apart.deck" --set run.output="$work/apart" > "$work/said"
 figures "$work/said" > "$work/got"
 tess 1 eval "$work/seen.deck" --set run.output="$work/seen" > "$work/said"
 figures "$work/said" > "$work/want"
 check "seen, of another table: the same figures" close_figures "$work/got" "$work/want"
+emulated=$(dirname "$TESSERA")/tests/tessera-emulated
+if [ -x "$emulated" ]; then
+  "$emulated" eval "$work/seen.deck" --set run.output="$work/seen" --set run.backend=emulated > "$work/said"
+  figures "$work/said" > "$work/got"
+  check "seen, emulated: the same figures" close_figures "$work/got" "$work/want"
+fi
 check "seen: read by a layer, too" tess 1 train "$work/seen.deck" --quiet --set run.output="$work/read" --set 'model.layers=({name="p";kind="pool";in="item";},{name="q";kind="add";in=["user","p"];})'
 
 # Of equal scores the smaller ids are first, whatever rank has them.
