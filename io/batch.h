@@ -20,9 +20,6 @@ typedef struct ts_batch {
   float *weights;    /* (n) sample weights or NULL: all 1 */
   ts_kjt kjt;        /* (n_features, n) */
   double weight_sum; /* sum of the local sample weights */
-  /* Of an evaluation with an output over items: what its exclude has of sample
-   * b is left_out[left_out_at[b] .. left_out_at[b + 1] - 1].  Else NULL. */
-  const int64_t *left_out_at, *left_out;
   int64_t n_bad;     /* records skipped here: weight 0, empty bags */
   int64_t n_bad_ids; /* ids dropped here */
   /* All the arrays above are in this one block, page-locked where the device
@@ -30,5 +27,8 @@ typedef struct ts_batch {
   const void *arena;
   size_t arena_bytes;
   int64_t n_copied; /* ids copied here after they were read */
-  void *owner;      /* the loader's bookkeeping */
+  /* Of an evaluation with an output over items: what its exclude has of sample
+   * b is left_out[left_out_at[b] .. left_out_at[b + 1] - 1].  Else NULL. */
+  const int64_t *left_out_at, *left_out;
+  void *owner; /* the loader's bookkeeping */
 } ts_batch;

@@ -103,7 +103,7 @@ static bool is_table_set(const char *key) {
   return !strncmp(key, "tables.", 7);
 }
 
-/* The other key of a pair of which a deck may give only one; the one that --set
+/* The other key of a pair that says one thing in two ways; the one that --set
  * gives counts. */
 static const char *other_of(const char *key) {
   static const char *const pairs[][2] = {
@@ -116,18 +116,22 @@ static const char *other_of(const char *key) {
   return NULL;
 }
 
-static void forget_other(config_t *tree, const char *key) {
+static void forget_other(ts_deck *d, config_t *tree, const char *key) {
   const char *other = other_of(key), *name = other ? strchr(other, '.') : NULL;
   config_setting_t *s = other ? config_lookup(tree, other) : NULL;
   if (s && !config_setting_get_hook(s))
     (void)config_setting_remove(config_setting_parent(s), name + 1);
+  else if (s && !strncmp(key, "model.", 6))
+    ts_deck_error(d, s,
+                  "model.kind and model.layers are both given by --set: one of "
+                  "them says what the model is");
 }
 
 static void set_key(ts_deck *d, config_t *tree, char *key, const char *text,
                     const char *value) {
   const char *leaf = NULL;
   config_t snippet;
-  forget_other(tree, key);
+  forget_other(d, tree, key);
   config_init(&snippet);
   const config_setting_t *from = value_setting(&snippet, text, value);
   config_setting_t *parent = parent_of(tree, key, &leaf);

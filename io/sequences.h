@@ -44,7 +44,7 @@ typedef struct ts_sequence_ids {
 
 typedef struct ts_sequences {
   ts_sequence_ids users, items;
-  bool has_header;
+  const char *header[2]; /* logs whose first line is one; NULL: none is left */
   int64_t n_events;
   int64_t *offsets; /* (users.n + 1) of ITEM */
   int32_t *item;    /* (n_events) place in ITEMS; a user's are by time, then by

@@ -330,7 +330,7 @@ static ts_err take_first(ts_log *l) {
     (void)is_header(l, l->least, later);
     header = (later[0] && !is_id[0]) || (later[1] && !is_id[1]);
   }
-  l->to->has_header |= header;
+  if (header) l->to->header[l->to->header[0] != NULL] = l->of->path;
   l->line = line;
   if (!header) TS_TRY(take_event(l, first.text, first.text + first.n_bytes));
   l->line = second;

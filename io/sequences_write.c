@@ -300,7 +300,7 @@ static ts_err write_part(const ts_sequences *s, const ts_sequences_form *f,
   if (!p.n.n_samples)
     TS_THROW(TS_ERR_DATA,
              "%.4000s.%s would have no samples: the users have too few events "
-             "for what is left out of training (--leave, --split-at)",
+             "for what is left out of training (--leave, --split-at, --test)",
              f->prefix, ends[part]);
   if (negatives_of(&p)) {
     TS_TRY(ts_mem_many(p.strangers.seen, s->items.n, INPUT));

@@ -27,8 +27,8 @@ struct ts_targets {
   int32_t k, feature; /* task's number, candidates' */
   int64_t rows;       /* of the table */
   int32_t *exclude;   /* (n_exclude) features */
-  int32_t n_exclude;
-  bool *aside;           /* (n_exclude) nothing else wants them */
+  int32_t *aside;     /* (n_aside) those that nothing else wants */
+  int32_t n_exclude, n_aside;
   int64_t *at;           /* (n_exclude) where the sample's ids are */
   int64_t *out_at, *out; /* of a batch: ts_batch.left_out */
   size_t out_at_bytes, out_bytes;
@@ -60,13 +60,15 @@ ts_err ts_targets_create(ts_targets **out, const ts_config *c) {
   t->rows = ts_feature_table(c, t->feature, NULL)->rows;
   TS_TRY(ts_mem_many(t->exclude, t->task->exclude.n + 1, INPUT));
   TS_TRY(ts_mem_many(t->at, t->task->exclude.n + 1, INPUT));
-  TS_TRY(ts_mem_many(t->aside, t->task->exclude.n + 1, INPUT));
+  TS_TRY(ts_mem_many(t->aside, ts_feature_count(c), INPUT));
   for (int32_t i = 0; i < t->task->exclude.n; i++) {
     const int32_t f = ts_feature_find(c, t->task->exclude.item[i]);
-    if (f == t->feature) continue;
-    t->aside[t->n_exclude] = ts_task_only_excludes(c, f);
-    t->exclude[t->n_exclude++] = filled(c, f);
+    if (f != t->feature) t->exclude[t->n_exclude++] = filled(c, f);
   }
+  /* Of a column in several tables all of them. */
+  for (int32_t f = 0; f < ts_feature_count(c); f++)
+    if (filled(c, f) == f && ts_task_only_excludes(c, f))
+      t->aside[t->n_aside++] = f;
   *out = t;
   t = NULL;
 done:
@@ -252,9 +254,8 @@ static ts_err leave_out(ts_targets *t, ts_batch *b) {
 
 /* Nobody looks up what is there to be left out alone. */
 static ts_err set_aside(const ts_targets *t, ts_batch_store *s) {
-  for (int32_t i = 0; i < t->n_exclude; i++) {
-    const int32_t f = t->exclude[i];
-    if (!t->aside[i]) continue;
+  for (int32_t i = 0; i < t->n_aside; i++) {
+    const int32_t f = t->aside[i];
     TS_DO(ts_batch_store_feature(s, f, 0, TS_BAGS_LENGTHS, false));
     memset(s->feature[f].lengths, 0,
            (size_t)s->batch.n * sizeof *s->feature[f].lengths);

@@ -114,7 +114,8 @@ static void report_read(const ts_sequences_task *t, const ts_sequences *s,
           t->of.test ? ", " : "", t->of.test ? t->of.test : "",
           ts_str_count(n[0], s->n_events), ts_str_count(n[1], s->users.n),
           ts_str_count(n[2], s->items.n), seconds);
-  if (s->has_header) ts_info("the first line is a header");
+  for (int k = 0; k < 2 && s->header[k]; k++)
+    ts_info("the first line of %s is a header", s->header[k]);
   for (int k = 0; k < 2; k++) {
     ts_sequences_name(path, t->form.prefix, TS_USERS_CSV + k, false);
     if (ids[k]->word)

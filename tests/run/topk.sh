@@ -99,7 +99,14 @@ if [ -x "$emulated" ]; then
   figures "$work/said" > "$work/got"
   check "seen, emulated: the same figures" close_figures "$work/got" "$work/want"
 fi
-check "seen: read by a layer, too" tess 1 train "$work/seen.deck" --quiet --set run.output="$work/read" --set 'model.layers=({name="p";kind="pool";in="item";},{name="q";kind="add";in=["user","p"];})'
+set -- --set run.output="$work/read" --set 'model.layers=({name="p";kind="pool";in="item";},{name="q";kind="add";in=["user","p"];})'
+check "seen: read by a layer, too" tess 1 train "$work/seen.deck" --quiet "$@"
+check "seen: what the layer reads" tess 1 predict "$work/seen.deck" --quiet "$@" --layer p --out "$work/p.csv"
+check "seen: it is there" awk -F, 'NR > 1 { for (i = 1; i <= NF; i++) if ($i + 0 != 0) n++ } END { exit n < 300 }' "$work/p.csv"
+# In two tables of two sizes neither is looked up: rows of one that nothing reads stay.
+sed "s/pooling = \"none\"; } );/pooling = \"none\"; }, $(echo "$other" | sed 's/90/120/') );/; s/exclude = \[\"item\"\]/exclude = [\"item@item\"]/" "$work/seen.deck" > "$work/sizes.deck"
+check "seen, of tables of two sizes" tess 2 train "$work/sizes.deck" --quiet --set run.output="$work/sizes" --set checkpoint.every=1 --set checkpoint.keep=9
+check "seen, of tables of two sizes: rows stay" sh -c "cd '$work/sizes/checkpoints' && name=\$(h5ls step-00000001.h5/model | sed -n 's/\([^ ]*[.]other[.][a-z]*\) .*/\1/p') && test -n \"\$name\" && h5diff -q step-00000001.h5 step-00000006.h5 /model/\$name"
 
 # Of equal scores the smaller ids are first, whatever rank has them.
 flat="--set table_defaults.init={kind=\"constant\";scale=0.5;} --set table_defaults.optimizer.lr=0"

@@ -63,5 +63,6 @@ hstu() { # RANKS FOLDER OPTIONS
 hstu 1 hstu1 --set run.steps=6 && hstu 2 hstu2 --set run.steps=6 || exit 1
 check "mlperf_hstu_small: two ranks as one" close_losses hstu1 hstu2 1e-5 6
 hstu 2 hstu --set run.steps=3 && hstu 2 hstu --set run.steps=6 || exit 1
+check "mlperf_hstu_small: it goes on" test "$(grep -c '"step":1,' "$work/hstu/metrics.jsonl")" = 1
 check "mlperf_hstu_small: restart" same_bits "$(newest hstu)" "$(newest hstu2)"
 passed
