@@ -27,8 +27,9 @@ typedef struct ts_batch {
   const void *arena;
   size_t arena_bytes;
   int64_t n_copied; /* ids copied here after they were read */
-  /* Of an evaluation with an output over items: what its exclude has of sample
-   * b is left_out[left_out_at[b] .. left_out_at[b + 1] - 1].  Else NULL. */
+  /* With an output over items: the ids that sample b's features of exclude have
+   * are left_out[left_out_at[b]] to left_out[left_out_at[b + 1] - 1].  NULL
+   * without such an output. */
   const int64_t *left_out_at, *left_out;
   void *owner; /* the loader's bookkeeping */
 } ts_batch;

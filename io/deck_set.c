@@ -110,7 +110,7 @@ static const char *other_of(const char *key) {
       {"run.steps", "run.epochs"},
       {"model.kind", "model.layers"},
       {"data.global_batch", "data.batch_per_rank"}};
-  for (int i = 0; i < 3; i++)
+  for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
     for (int k = 0; k < 2; k++)
       if (!strcmp(key, pairs[i][k])) return pairs[i][1 - k];
   return NULL;

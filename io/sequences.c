@@ -113,7 +113,8 @@ static ts_err sort_user(ts_timed *room, int32_t *item, const uint64_t *key,
   return TS_OK;
 }
 
-/* APART: those before a user's BEFORE, and those behind it. */
+/* With APART a user's first BEFORE events are sorted by themselves, and so are
+ * the others. */
 static ts_err sort_users(ts_sequences *s, const uint64_t *key, bool apart) {
   ts_err err = TS_OK;
   ts_timed *room = NULL;
@@ -172,7 +173,7 @@ static ts_err split_of(ts_events *x, const ts_sequences_of *of,
   return TS_OK;
 }
 
-/* The second log's events behind those of the first, N. */
+/* Appends the second log's events to the N of the first. */
 static ts_err read_test(ts_events *x, ts_sequences *s,
                         const ts_sequences_of *of, int64_t *n) {
   ts_sequences_of test = *of;
@@ -181,7 +182,8 @@ static ts_err read_test(ts_events *x, ts_sequences *s,
   return of->test ? ts_events_read(x, s, &test) : TS_OK;
 }
 
-/* The first N_TRAIN events are of the first log. */
+/* BEFORE counts each user's events among the first N_TRAIN, which are those of
+ * the first log. */
 static ts_err count_train(ts_sequences *s, const ts_events *x,
                           int64_t n_train) {
   TS_DO(ts_mem_many(s->before, s->users.n, INPUT));

@@ -189,8 +189,10 @@ static ts_err number(const ts_log *l, ts_sequence_ids *ids, const ts_field *f,
   int64_t id;
   const int32_t n = ids->names.n;
   TS_DO(ts_numbering_of(&ids->names, f->text, f->n_bytes, out));
-  if (*out == n && !ids->line && !ts_events_id(f->text, f->n_bytes, &id))
-    ids->line = l->line, ids->path = l->of->path;
+  if (*out == n && !ids->line && !ts_events_id(f->text, f->n_bytes, &id)) {
+    ids->line = l->line;
+    ids->path = l->of->path;
+  }
   return TS_OK;
 }
 

@@ -56,7 +56,7 @@ enum { TS_SEQUENCE_PATH = 4200 };
 void ts_sequences_name(char path[TS_SEQUENCE_PATH], const char *prefix,
                        int file, bool temporary);
 
-/* There is such a FILE of these sequences. */
+/* Whether ts_sequences_write writes FILE. */
 bool ts_sequences_has(const ts_sequences *, const ts_sequences_form *,
                       int file);
 

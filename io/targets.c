@@ -37,7 +37,8 @@ struct ts_targets {
   int64_t epoch, first;
 };
 
-/* Where sources put the ids of feature F: ts_batch_store_is_same. */
+/* The feature whose store has the ids of F: F, or the first of its column where
+ * their tables are alike (ts_batch_store_is_same). */
 static int32_t filled(const ts_config *c, int32_t f) {
   const char *name;
   const ts_table_config *t = ts_feature_table(c, f, &name);
@@ -65,7 +66,7 @@ ts_err ts_targets_create(ts_targets **out, const ts_config *c) {
     const int32_t f = ts_feature_find(c, t->task->exclude.item[i]);
     if (f != t->feature) t->exclude[t->n_exclude++] = filled(c, f);
   }
-  /* Of a column in several tables all of them. */
+  /* A column may be in several tables: all of its features are emptied. */
   for (int32_t f = 0; f < ts_feature_count(c); f++)
     if (filled(c, f) == f && ts_task_only_excludes(c, f))
       t->aside[t->n_aside++] = f;
@@ -126,18 +127,37 @@ static bool set_has(const ts_id_set *s, int64_t id) {
   return s->stamp[set_place(s, id)] == s->now;
 }
 
-/* Sample B's, whose M wanted ids are every EACH-th of IDS. */
-static ts_err forbid(ts_targets *t, const ts_kjt *kjt, int32_t b,
-                     const int64_t *ids, int64_t m, int32_t each) {
-  int64_t n = m;
+/* Copies the ids of the excluded features, sample by sample. */
+static ts_err list_left_out(ts_targets *t, ts_batch *b) {
+  int64_t n = 0;
   for (int32_t i = 0; i < t->n_exclude; i++)
-    n += ts_jagged_length(&kjt->features[t->exclude[i]], b);
-  TS_DO(set_begin(&t->set, n));
-  for (int32_t i = 0; i < t->n_exclude; i++) {
-    const ts_jagged *j = &kjt->features[t->exclude[i]];
-    for (int64_t k = ts_jagged_length(j, b); k > 0; k--)
-      set_add(&t->set, j->ids[t->at[i]++]);
+    n += b->kjt.features[t->exclude[i]].n_ids;
+  TS_DO(ts_mem_reserve(&t->out_at, &t->out_at_bytes,
+                       ((size_t)b->n + 1) * sizeof *t->out_at, TS_TAG_INPUT));
+  TS_DO(ts_mem_reserve(&t->out, &t->out_bytes, ((size_t)n + 1) * sizeof *t->out,
+                       TS_TAG_INPUT));
+  memset(t->at, 0, (size_t)t->n_exclude * sizeof *t->at);
+  n = 0;
+  for (int32_t k = 0; k < b->n; k++) {
+    t->out_at[k] = n;
+    for (int32_t i = 0; i < t->n_exclude; i++) {
+      const ts_jagged *j = &b->kjt.features[t->exclude[i]];
+      for (int64_t left = ts_jagged_length(j, k); left > 0; left--)
+        t->out[n++] = j->ids[t->at[i]++];
+    }
   }
+  t->out_at[b->n] = n;
+  b->left_out_at = t->out_at;
+  b->left_out = t->out;
+  return TS_OK;
+}
+
+/* Sample B's, whose M wanted ids are every EACH-th of IDS. */
+static ts_err forbid(ts_targets *t, int32_t b, const int64_t *ids, int64_t m,
+                     int32_t each) {
+  const int64_t from = t->out_at[b], to = t->out_at[b + 1];
+  TS_DO(set_begin(&t->set, to - from + m));
+  for (int64_t k = from; k < to; k++) set_add(&t->set, t->out[k]);
   for (int64_t k = 0; t->task->exclude.n && k < m; k++)
     set_add(&t->set, ids[k * each]);
   return TS_OK;
@@ -227,32 +247,8 @@ static ts_err no_multiple(const ts_targets *t, int32_t b, int64_t n,
                  t->task->given);
 }
 
-/* What evaluations leave out, sample by sample. */
-static ts_err leave_out(ts_targets *t, ts_batch *b) {
-  int64_t n = 0;
-  for (int32_t i = 0; i < t->n_exclude; i++)
-    n += b->kjt.features[t->exclude[i]].n_ids;
-  TS_DO(ts_mem_reserve(&t->out_at, &t->out_at_bytes,
-                       ((size_t)b->n + 1) * sizeof *t->out_at, TS_TAG_INPUT));
-  TS_DO(ts_mem_reserve(&t->out, &t->out_bytes, ((size_t)n + 1) * sizeof *t->out,
-                       TS_TAG_INPUT));
-  memset(t->at, 0, (size_t)t->n_exclude * sizeof *t->at);
-  n = 0;
-  for (int32_t k = 0; k < b->n; k++) {
-    t->out_at[k] = n;
-    for (int32_t i = 0; i < t->n_exclude; i++) {
-      const ts_jagged *j = &b->kjt.features[t->exclude[i]];
-      for (int64_t left = ts_jagged_length(j, k); left > 0; left--)
-        t->out[n++] = j->ids[t->at[i]++];
-    }
-  }
-  t->out_at[b->n] = n;
-  b->left_out_at = t->out_at;
-  b->left_out = t->out;
-  return TS_OK;
-}
-
-/* Nobody looks up what is there to be left out alone. */
+/* Empties the bags of features that are there for exclude alone: their rows are
+ * not looked up. */
 static ts_err set_aside(const ts_targets *t, ts_batch_store *s) {
   for (int32_t i = 0; i < t->n_aside; i++) {
     const int32_t f = t->aside[i];
@@ -267,20 +263,18 @@ ts_err ts_targets_expand(ts_targets *t, ts_batch_store *s) {
   if (!t || !t->said) return TS_OK;
   const int32_t each = ts_task_each(t->task, t->training);
   const bool given = !t->training && t->task->given;
+  TS_DO(list_left_out(t, &s->batch));
   if (!given) TS_DO(spread(t, s, each));
   const ts_jagged *j = &s->batch.kjt.features[t->feature];
   int64_t *ids = s->feature[t->feature].ids;
-  memset(t->at, 0, (size_t)t->n_exclude * sizeof *t->at);
   for (int32_t b = 0; b < s->batch.n; b++) {
     const int64_t n = ts_jagged_length(j, b), m = n / each;
     if (n % each) return no_multiple(t, b, n, each);
-    if (!given) TS_DO(forbid(t, &s->batch.kjt, b, ids, m, each));
+    if (!given) TS_DO(forbid(t, b, ids, m, each));
     for (int64_t k = 0; !given && k < m; k++)
       draw(t, ids + k * each, each - 1, t->first + b, k);
     weigh(t, s, b, m);
     ids += n;
   }
-  s->batch.left_out_at = s->batch.left_out = NULL;
-  if (!t->training) TS_DO(leave_out(t, &s->batch));
   return set_aside(t, s);
 }

@@ -10,7 +10,7 @@
  * sample's place in it, the target's place in its bag and how manieth it is,
  * so it is the same on any number of ranks, and after a restart.
  *
- * In evaluations the batch says what each sample's bags of task->exclude have
+ * The batch says what each sample's bags of task->exclude have
  * (ts_batch.left_out).  Of a feature that is there for that alone
  * (ts_task_only_excludes) the bags are emptied then: no rows of it are needed.
  *

@@ -13,6 +13,7 @@ tessera_sources += \
   src/base/fault.h \
   src/base/features.c \
   src/base/features.h \
+  src/base/tasks.c \
   src/base/tasks.h \
   src/base/file.c \
   src/base/file.h \

@@ -149,7 +149,7 @@ static void report_written(const ts_sequences_task *t, const ts_sequences *s,
   ts_info("written in %.2f s", seconds);
 }
 
-/* Files of an earlier conversion that this one has none of: still there. */
+/* Warns of files that an earlier conversion left and this one doesn't write. */
 static void warn_of_others(const ts_sequences_task *t, const ts_sequences *s) {
   char path[TS_SEQUENCE_PATH];
   for (int k = 0; k < TS_SEQUENCE_FILES; k++) {

@@ -80,7 +80,7 @@ static ts_err leave_out(ts_topk *x, const ts_batch *b, bool wanted) {
   const ts_jagged *own = &b->kjt.features[x->feature];
   const int32_t each = ts_task_each(x->task, false);
   const int64_t *ids = own->ids, *at = b->left_out_at;
-  const int64_t n = at ? at[b->n] : 0;
+  const int64_t n = at[b->n];
   int64_t to = 0;
   TS_DO(ts_mem_reserve(&x->out_start, &x->start_bytes,
                        ((size_t)b->n + 1) * sizeof *x->out_start,
@@ -90,7 +90,7 @@ static ts_err leave_out(ts_topk *x, const ts_batch *b, bool wanted) {
   for (int32_t i = 0; i < b->n; i++) {
     const int64_t m = wanted ? ts_jagged_length(own, i) : 0;
     x->out_start[i] = to;
-    for (int64_t k = at ? at[i] : 0; at && k < at[i + 1]; k++)
+    for (int64_t k = at[i]; k < at[i + 1]; k++)
       if (!ts_topk_is_wanted(ids, m, each, b->left_out[k]))
         x->out_id[to++] = b->left_out[k];
     qsort(x->out_id + x->out_start[i], (size_t)(to - x->out_start[i]),

@@ -38,6 +38,7 @@ mistake "{ name = \"dense\"; kind = \"mlp\"; in = \"embeddings\"; units = [4]; }
 mistake "{ kind = \"mlp\"; in = \"embeddings\"; units = [4]; }, $last" 'a layer has no name'
 mistake "{ name = \"h\"; in = \"embeddings\"; units = [4]; }, $last" 'a layer has no kind'
 mistake "{ name = \"h\"; kind = \"mlpp\"; in = \"embeddings\"; units = [4]; }, $last" 'there is no kind "mlpp"; there are: concat, linear, mlp'
+mistake "$h $last" 'model.kind and model.layers are both given by --set' --set model.kind=fm --set 'model.layers=()'
 # What nobody reads.
 mistake "{ name = \"i\"; kind = \"mlp\"; in = \"dense\"; units = [4]; }, $h $last" 'nothing reads "i"'
 mistake "{ name = \"h\"; kind = \"mlp\"; in = [\"f0\", \"f1\"]; units = [4]; }, $last" 'no layer reads feature g of table u'

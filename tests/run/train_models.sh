@@ -54,7 +54,7 @@ for of in "64 4096 110000" "8 256 101000"; do
     /^predicted memory of the fullest/ { sub(/.*: /, ""); mib = $1 }
     END { exit !(mib > 0.8 * at && mib < 1.1 * at) }' "$work/plan"
 done
-# Its initial values do not hang on the ranks, nor does what comes of them.
+# Neither its initial values nor its results depend on the ranks.
 hstu() { # RANKS FOLDER OPTIONS
   n=$1; folder=$2; shift 2
   ${MPIRUN:-mpirun} -q -n $n "$TESSERA" train "$srcdir/input/mlperf_hstu_small.deck" --quiet --set run.output="$work/$folder" --set run.log_every=1 \
@@ -63,6 +63,15 @@ hstu() { # RANKS FOLDER OPTIONS
 hstu 1 hstu1 --set run.steps=6 && hstu 2 hstu2 --set run.steps=6 || exit 1
 check "mlperf_hstu_small: two ranks as one" close_losses hstu1 hstu2 1e-5 6
 hstu 2 hstu --set run.steps=3 && hstu 2 hstu --set run.steps=6 || exit 1
+# Days one after another, as the large deck's first lines have it.
+for day in 0 1 2; do
+  "$TESSERA" generate "$srcdir/input/mlperf_hstu_small.deck" --quiet --set data.synthetic.samples=192 --set data.synthetic.seed=$day --out "$work/day_$day.h5" || exit 1
+done
+days="--set data.format=dataset --set data.train=$work/day_[01].h5 --set data.eval=$work/day_2.h5"
+hstu 2 days $days --set data.max_tokens=2080
+check "mlperf_hstu_small: days" test "$(losses days | wc -l)" = 6
+hstu 1 day $days --set data.train="$work/day_0.h5" --set data.max_tokens=4160
+check "mlperf_hstu_small: the first one first" close_losses days day 1e-5 3
 check "mlperf_hstu_small: it goes on" test "$(grep -c '"step":1,' "$work/hstu/metrics.jsonl")" = 1
 check "mlperf_hstu_small: restart" same_bits "$(newest hstu)" "$(newest hstu2)"
 passed
