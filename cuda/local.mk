@@ -22,7 +22,8 @@ cuda_sources = \
   cuda/dense/mask.cu cuda/dense/product.cu cuda/dense/products.cu \
   cuda/dense/products_shapes.cu \
   cuda/model/act.cu cuda/model/attention.cu cuda/model/attention_grad.cu \
-  cuda/model/candidates.cu cuda/model/columns.cu cuda/model/contract.cu cuda/model/map.cu \
+  cuda/model/candidates.cu cuda/model/columns.cu cuda/model/contract.cu \
+  cuda/model/full_softmax.cu cuda/model/map.cu \
   cuda/model/norm.cu cuda/model/tokens.cu
 cuda_nccl_sources = cuda/runtime/comm_nccl.cu
 

@@ -1,11 +1,30 @@
-/* batch.h - this rank's part of one global batch, on the host. */
+/* batch.h - this rank's part of one global batch, on the host.
+ * Functions are Local. */
 #pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
 
 #include "base/err.h"
+#include "base/slices.h"
 #include "sparse/kjt.h"
+
+/* What a loss over all items wants to know of a micro-batch. */
+typedef struct ts_all_items {
+  ts_slices slices;
+  int64_t n_targets; /* of its local samples */
+} ts_all_items;
+
+/* Where micro-batch I of N begins among a rank's N_LOCAL samples. */
+static inline int64_t ts_micro_start(int64_t n_local, int64_t i, int64_t n) {
+  return n_local * i / n;
+}
+
+/* Samples of a batch of N_GLOBAL that rank R of W has; those of lower ranks go
+ * before them. */
+static inline int64_t ts_batch_part(int64_t n_global, int64_t r, int64_t w) {
+  return n_global / w + (r < n_global % w);
+}
 
 typedef struct ts_batch {
   int64_t step;     /* index of the global batch since the run's start */
@@ -31,5 +50,20 @@ typedef struct ts_batch {
    * are left_out[left_out_at[b]] to left_out[left_out_at[b + 1] - 1].  NULL
    * without such an output. */
   const int64_t *left_out_at, *left_out;
+  /* With a loss over all items: the batch's micro-batches (run.accumulate; 1 in
+   * evaluations).  NULL without such a loss. */
+  const ts_all_items *all_items;
   void *owner; /* the loader's bookkeeping */
 } ts_batch;
+
+/* Ids of feature F's bag I but for the items that its sample brings along. */
+static inline int64_t ts_batch_given_ids(const ts_batch *b, int32_t f,
+                                         int32_t i) {
+  const int64_t n = ts_jagged_length(&b->kjt.features[f], i);
+  return b->all_items ? n - ts_slices_length(b->all_items->slices, i) : n;
+}
+
+/* Of the (micro-)batch: none without a loss over all items. */
+static inline ts_slices ts_batch_slices(const ts_batch *b) {
+  return b->all_items ? b->all_items->slices : (ts_slices){0, 0, 0};
+}

@@ -59,9 +59,10 @@ static ts_err weigh(const ts_loader *l, int slot, ts_err err) {
   return err;
 }
 
-/* N samples from FIRST on of the epoch at hand into store number SLOT, unless
- * they are there. */
-static ts_err read_samples(ts_loader *l, int slot, int64_t first, int64_t n) {
+/* N samples from FIRST on of the epoch at hand, this rank's of SIZE, into store
+ * number SLOT, unless they are there. */
+static ts_err read_samples(ts_loader *l, int slot, int64_t size, int64_t first,
+                           int64_t n) {
   ts_source *s = l->source;
   /* Drawn negatives don't come again. */
   const int64_t period = l->stores[slot]->targets ? 0 : s->info.period;
@@ -73,8 +74,13 @@ static ts_err read_samples(ts_loader *l, int slot, int64_t first, int64_t n) {
     return ts_fail(TS_ERR_DATA, "sample %lld: (fault asked for)",
                    (long long)first);
   s->n_threads = l->options.n_threads > 1 ? l->options.n_threads : 1;
-  ts_targets_at(l->stores[slot]->targets, s->split == TS_SPLIT_TRAIN,
-                l->read.epoch, first);
+  ts_targets_at(l->stores[slot]->targets,
+                &(ts_targets_place){.training = s->split == TS_SPLIT_TRAIN,
+                                    .epoch = l->read.epoch,
+                                    .first = first,
+                                    .n_global = size,
+                                    .rank = l->options.rank,
+                                    .n_ranks = l->options.n_ranks});
   if (l->order.n) {
     ts_order_samples(&l->order, l->samples, l->read.epoch, first, (int32_t)n);
     return weigh(l, slot,
@@ -101,7 +107,7 @@ static ts_err read_next(ts_loader *l, int slot) {
   const int64_t each = size / w, more = size % w;
   const int64_t first = at->next_sample + r * each + (r < more ? r : more);
   const double t0 = ts_now();
-  const ts_err err = read_samples(l, slot, first, each + (r < more));
+  const ts_err err = read_samples(l, slot, size, first, each + (r < more));
   const double t1 = ts_now();
   ts_timer_add("read (own thread)", t1 - t0);
   ts_trace_span(&(ts_span){.row = l->row,

@@ -84,7 +84,8 @@ static void check_not_items(ts_deck *d, const config_setting_t *s,
   if (key)
     ts_deck_error(d, s,
                   "model.outputs: %s of \"%.80s\" is for losses over items: "
-                  "sampled_bce, sampled_softmax, bpr, cosine_contrastive",
+                  "sampled_bce, sampled_softmax, full_softmax, bpr, "
+                  "cosine_contrastive",
                   key, x->name);
 }
 
@@ -157,6 +158,9 @@ static void check_items(ts_deck *d, const config_setting_t *s,
                         const ts_task_config *x) {
   const ts_config *c = d->config;
   const bool cosine = !strcmp(x->loss, "cosine_contrastive");
+  check_key(d, s, x, "negatives",
+            !strcmp(x->loss, "full_softmax") && x->negatives != 1,
+            "sampled_softmax");
   check_target(d, s, x);
   check_exclude(d, s, x);
   check_key(d, s, x, "label", *x->label != '\0', "bce and others with labels");

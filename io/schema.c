@@ -155,7 +155,7 @@ const ts_key ts_schema[] = {
          "of a graph: the layer that is the output; \"\": the last"),
     WORD(OUTPUT, loss, STRING, "bce",
          "bce|mse|mae|huber|poisson|softmax_cross_entropy|sampled_bce|"
-         "sampled_softmax|bpr|cosine_contrastive",
+         "sampled_softmax|full_softmax|bpr|cosine_contrastive",
          "binary cross entropy, of numbers, of counts, of classes, or over "
          "items, the rows of a table: see Models in the manual"),
     WORD(OUTPUT, from, STRING, "logit", "logit|probability",

@@ -33,8 +33,9 @@ struct ts_targets {
   int64_t *out_at, *out; /* of a batch: ts_batch.left_out */
   size_t out_at_bytes, out_bytes;
   ts_id_set set;
-  bool said, training;
-  int64_t epoch, first;
+  bool said;
+  ts_targets_place place;
+  ts_all_items *all_items; /* (run.accumulate) */
 };
 
 /* The feature whose store has the ids of F: F, or the first of its column where
@@ -62,6 +63,7 @@ ts_err ts_targets_create(ts_targets **out, const ts_config *c) {
   TS_TRY(ts_mem_many(t->exclude, t->task->exclude.n + 1, INPUT));
   TS_TRY(ts_mem_many(t->at, t->task->exclude.n + 1, INPUT));
   TS_TRY(ts_mem_many(t->aside, ts_feature_count(c), INPUT));
+  TS_TRY(ts_mem_many(t->all_items, c->run.accumulate, INPUT));
   for (int32_t i = 0; i < t->task->exclude.n; i++) {
     const int32_t f = ts_feature_find(c, t->task->exclude.item[i]);
     if (f != t->feature) t->exclude[t->n_exclude++] = filled(c, f);
@@ -80,15 +82,14 @@ done:
 void ts_targets_destroy(ts_targets *t) {
   if (!t) return;
   ts_mem_free_all(t->exclude, t->at, t->aside, t->out_at, t->out, t->set.id,
-                  t->set.stamp, t);
+                  t->set.stamp, t->all_items, t);
 }
 
-void ts_targets_at(ts_targets *t, bool training, int64_t epoch, int64_t first) {
+void ts_targets_at(ts_targets *t, const ts_targets_place *place) {
   if (!t) return;
   t->said = true;
-  t->training = training;
-  t->epoch = training ? epoch : -1; /* other draws than any epoch's */
-  t->first = first;
+  t->place = *place;
+  if (!place->training) t->place.epoch = -1; /* other draws than any epoch's */
 }
 
 /* ---- what is not drawn --------------------------------------------------- */
@@ -195,7 +196,8 @@ static void draw(const ts_targets *t, int64_t *ids, int32_t n, int64_t place,
   ts_words_of w = {
       .counter = {(uint32_t)place, (uint32_t)(place >> 32), (uint32_t)j, 0}};
   ts_rng_key(w.key,
-             (uint64_t)t->config->run.seed ^ ts_mix64((uint64_t)t->epoch + 1),
+             (uint64_t)t->config->run.seed ^
+                 ts_mix64((uint64_t)t->place.epoch + 1),
              TS_RNG_CANDIDATES);
   for (int32_t k = 1; k <= n; k++)
     for (int tries = 0; tries < TRIES; tries++) {
@@ -206,6 +208,13 @@ static void draw(const ts_targets *t, int64_t *ids, int32_t n, int64_t place,
 }
 
 /* ---- a batch ------------------------------------------------------------- */
+
+/* The feature's bags with room for N ids. */
+static ts_err room_for(const ts_targets *t, ts_batch_store *s, int64_t n) {
+  const ts_bags bags = s->feature[t->feature].bags;
+  return ts_batch_store_feature(
+      s, t->feature, n, bags == TS_BAGS_ONE ? TS_BAGS_LENGTHS : bags, false);
+}
 
 /* The feature's bags with room for EACH of each id. */
 static ts_err spread(const ts_targets *t, ts_batch_store *s, int32_t each) {
@@ -219,8 +228,7 @@ static ts_err spread(const ts_targets *t, ts_batch_store *s, int32_t each) {
                    "candidates each: give fewer negatives in model.outputs, or "
                    "a smaller data.global_batch",
                    (long long)n, t->task->target, each);
-  TS_DO(ts_batch_store_feature(s, f, n * each, one ? TS_BAGS_LENGTHS : x->bags,
-                               false));
+  TS_DO(room_for(t, s, n * each));
   for (int32_t b = 0; one && b < s->batch.n; b++) x->lengths[b] = 1;
   for (int64_t k = n - 1; k > 0; k--) x->ids[k * each] = x->ids[k];
   for (int32_t b = 0; x->lengths && b < s->batch.n; b++) x->lengths[b] *= each;
@@ -243,8 +251,8 @@ static ts_err no_multiple(const ts_targets *t, int32_t b, int64_t n,
                  "is no multiple of the %d that model.outputs says: an id that "
                  "is wanted and `given` = %d that are not; max_length in its "
                  "data.columns cuts them, too",
-                 (long long)(t->first + b), t->task->target, (long long)n, each,
-                 t->task->given);
+                 (long long)(t->place.first + b), t->task->target, (long long)n,
+                 each, t->task->given);
 }
 
 /* Empties the bags of features that are there for exclude alone: their rows are
@@ -259,11 +267,86 @@ static ts_err set_aside(const ts_targets *t, ts_batch_store *s) {
   return TS_OK;
 }
 
+/* ---- all items ----------------------------------------------------------- */
+
+/* What the local samples of micro-batch I of N bring along. */
+static ts_slices slices_of(const ts_targets *t, int32_t i, int32_t n) {
+  const ts_targets_place *p = &t->place;
+  ts_slices s = {.n_items = t->rows - t->task->first_item};
+  for (int r = 0; r < p->n_ranks; r++) {
+    const int64_t all = ts_batch_part(p->n_global, r, p->n_ranks);
+    const int64_t part =
+        ts_micro_start(all, i + 1, n) - ts_micro_start(all, i, n);
+    if (r < p->rank) s.place += part;
+    s.n_global += part;
+  }
+  if (!s.n_global) s.n_items = 0; /* nobody asks for them */
+  return s;
+}
+
+/* Behind the bag of sample B, which has M ids that end at FROM, those that it
+ * brings along; both moved, to end at TO.  SLICES count from sample FIRST on.
+ */
+static void bring(const ts_targets *t, const ts_feature_store *x, int32_t b,
+                  int64_t m, int64_t from, int64_t to, ts_slices slices,
+                  int32_t first) {
+  const int64_t at = ts_slices_at(slices, b - first);
+  const int64_t n = ts_slices_length(slices, b - first);
+  memmove(x->ids + to - n - m, x->ids + from - m, (size_t)m * sizeof *x->ids);
+  for (int64_t k = 0; k < n; k++)
+    x->ids[to - n + k] = t->task->first_item + at + k;
+  if (x->lengths) x->lengths[b] = (int32_t)(m + n);
+  if (x->offsets) x->offsets[b + 1] = to;
+}
+
+/* Micro-batches from the last to the first, their samples likewise. */
+static ts_err bring_all(ts_targets *t, ts_batch_store *s) {
+  const int32_t f = t->feature, n_local = s->batch.n;
+  const ts_feature_store *x = &s->feature[f];
+  const int32_t n = t->place.training ? t->config->run.accumulate : 1;
+  const bool one = x->bags == TS_BAGS_ONE;
+  int64_t from = s->batch.kjt.features[f].n_ids, to = from;
+  for (int32_t i = 0; i < n; i++) {
+    t->all_items[i] = (ts_all_items){.slices = slices_of(t, i, n)};
+    to += ts_slices_before(t->all_items[i].slices,
+                           ts_micro_start(n_local, i + 1, n) -
+                               ts_micro_start(n_local, i, n));
+  }
+  if (to > INT32_MAX / 2)
+    return ts_fail(TS_ERR_DATA,
+                   "a rank's batch has %lld ids of feature %s, the items that "
+                   "loss full_softmax is over among them: take more ranks, or "
+                   "loss \"sampled_softmax\"",
+                   (long long)to, t->task->target);
+  TS_DO(room_for(t, s, to));
+  for (int32_t b = 0; one && b < n_local; b++) x->lengths[b] = 1;
+  for (int32_t i = n - 1; i >= 0; i--) {
+    ts_all_items *p = &t->all_items[i];
+    const int32_t first = (int32_t)ts_micro_start(n_local, i, n);
+    for (int32_t b = (int32_t)ts_micro_start(n_local, i + 1, n) - 1; b >= first;
+         b--) {
+      const int64_t m = x->lengths ? x->lengths[b] : from - x->offsets[b];
+      bring(t, x, b, m, from, to, p->slices, first);
+      weigh(t, s, b, m);
+      p->n_targets += m;
+      from -= m;
+      to -= m + ts_slices_length(p->slices, b - first);
+    }
+  }
+  s->batch.all_items = t->all_items;
+  return TS_OK;
+}
+
 ts_err ts_targets_expand(ts_targets *t, ts_batch_store *s) {
   if (!t || !t->said) return TS_OK;
-  const int32_t each = ts_task_each(t->task, t->training);
-  const bool given = !t->training && t->task->given;
+  const bool training = t->place.training;
+  const int32_t each = ts_task_each(t->task, training);
+  const bool given = !training && t->task->given;
   TS_DO(list_left_out(t, &s->batch));
+  if (ts_task_is_of_all(t->task, training)) {
+    TS_DO(bring_all(t, s));
+    return set_aside(t, s);
+  }
   if (!given) TS_DO(spread(t, s, each));
   const ts_jagged *j = &s->batch.kjt.features[t->feature];
   int64_t *ids = s->feature[t->feature].ids;
@@ -272,7 +355,7 @@ ts_err ts_targets_expand(ts_targets *t, ts_batch_store *s) {
     if (n % each) return no_multiple(t, b, n, each);
     if (!given) TS_DO(forbid(t, b, ids, m, each));
     for (int64_t k = 0; !given && k < m; k++)
-      draw(t, ids + k * each, each - 1, t->first + b, k);
+      draw(t, ids + k * each, each - 1, t->place.first + b, k);
     weigh(t, s, b, m);
     ids += n;
   }

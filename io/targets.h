@@ -10,6 +10,11 @@
  * sample's place in it, the target's place in its bag and how manieth it is,
  * so it is the same on any number of ranks, and after a restart.
  *
+ * With a loss over all items (ts_task_is_of_all) nothing is drawn: behind the
+ * wanted ids of a sample come the items that it brings along (base/slices.h),
+ * of its micro-batch where run.accumulate makes several, and ts_batch.all_items
+ * says what the layer wants to know of these.
+ *
  * The batch says what each sample's bags of task->exclude have
  * (ts_batch.left_out).  Of a feature that is there for that alone
  * (ts_task_only_excludes) the bags are emptied then: no rows of it are needed.
@@ -28,9 +33,14 @@ typedef struct ts_targets ts_targets;
 /* *OUT stays NULL where CONFIG has no output over items. */
 ts_err ts_targets_create(ts_targets **out, const ts_config *);
 void ts_targets_destroy(ts_targets *);
-/* Says which samples the store is filled with next: those of EPOCH from place
- * FIRST on. */
-void ts_targets_at(ts_targets *, bool training, int64_t epoch, int64_t first);
+/* Which samples a store is filled with next. */
+typedef struct ts_targets_place {
+  bool training;
+  int64_t epoch, first; /* of the epoch's samples, from that place on */
+  int64_t n_global;     /* samples of all ranks in the batch */
+  int rank, n_ranks;
+} ts_targets_place;
+void ts_targets_at(ts_targets *, const ts_targets_place *);
 /* Puts the candidates into a store that a source has filled; nothing where
  * ts_targets_at was not called.  DATA errors name the sample by its place. */
 ts_err ts_targets_expand(ts_targets *, ts_batch_store *);

@@ -30,6 +30,7 @@ static ts_err host_kernels(ts_kernels *k, const char *isa) {
   ts_join_kernels_host(k);
   ts_token_kernels_host(k);
   ts_candidate_kernels_host(k);
+  ts_full_softmax_kernels_host(k);
   ts_dense_kernels_ref(k);
   ts_model_kernels_ref(k);
   ts_attention_kernels_ref(k);

@@ -8,26 +8,16 @@ extern "C" {
 #include "model/candidates.h"
 }
 
-enum { THREADS = 256, WARPS = THREADS / 32 };
-
-/* body(i) for this warp's of N. */
-template <class Body>
-static __device__ __forceinline__ void ts_warps_each(int64_t n, Body body) {
-  for (int64_t i = ((int64_t)blockIdx.x * THREADS + threadIdx.x) / 32; i < n;
-       i += (int64_t)gridDim.x * WARPS)
-    body(i);
-}
-
-static inline ts_cuda_shape ts_warps_shape(int64_t n) {
-  return {ts_grid(n, WARPS, 4096), THREADS};
-}
+enum { THREADS = TS_WARPS_THREADS };
 
 /* ---- where targets lie --------------------------------------------------- */
 
 static __global__ void __launch_bounds__(TS_STARTS_THREADS)
     ts_target_starts(const __grid_constant__ ts_targets_args a) {
   ts_starts(a.offsets, a.n_samples, [&](int64_t s) {
-    return ts_bag_length(a.lengths, a.bags, s) / a.n_each;
+    return (ts_bag_length(a.lengths, a.bags, s) -
+            ts_slices_length(a.slices, s)) /
+           a.n_each;
   });
   if (threadIdx.x == 0) a.first[a.n_rows] = (int32_t)a.n_targets;
 }

@@ -14,6 +14,7 @@ tessera_sources += \
   src/base/features.c \
   src/base/features.h \
   src/base/tasks.c \
+  src/base/slices.h \
   src/base/tasks.h \
   src/base/file.c \
   src/base/file.h \

@@ -27,10 +27,16 @@ static inline bool ts_task_is_of_classes(const ts_task_config *x) {
  * is wanted and far from those of others: rows of a table (doc/models.md). */
 static inline bool ts_task_is_of_items(const ts_task_config *x) {
   static const char *const losses[] = {"sampled_bce", "sampled_softmax", "bpr",
-                                       "cosine_contrastive"};
-  for (int k = 0; x->loss && k < 4; k++)
+                                       "cosine_contrastive", "full_softmax"};
+  for (int k = 0; x->loss && k < 5; k++)
     if (!strcmp(x->loss, losses[k])) return true;
   return false;
+}
+
+/* Its loss is over all items: samples bring them along (base/slices.h).
+ * Evaluations whose data give candidates go by these. */
+static inline bool ts_task_is_of_all(const ts_task_config *x, bool training) {
+  return x->loss && !strcmp(x->loss, "full_softmax") && (training || !x->given);
 }
 
 /* The number of its candidates' feature: of target, in the table `items`. */
@@ -40,6 +46,7 @@ int32_t ts_task_candidates(const ts_config *, const ts_task_config *);
 bool ts_task_only_excludes(const ts_config *, int32_t f);
 /* Candidates of each of its targets, the wanted one first. */
 static inline int32_t ts_task_each(const ts_task_config *x, bool training) {
+  if (ts_task_is_of_all(x, training)) return 1;
   return 1 + (!training && x->given ? x->given : x->negatives);
 }
 

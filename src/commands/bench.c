@@ -122,7 +122,12 @@ ts_err ts_bench_batches(ts_batch_store **stores, int n_stores,
     const int64_t at = (i * g) % (n - g + 1);
     TS_DO(ts_batch_store_create(&stores[i], t->config, device));
     const int64_t first = at + r * each + (r < more ? r : more);
-    ts_targets_at(stores[i]->targets, true, 0, first);
+    ts_targets_at(stores[i]->targets,
+                  &(ts_targets_place){.training = true,
+                                      .first = first,
+                                      .n_global = g,
+                                      .rank = t->rank,
+                                      .n_ranks = t->n_ranks});
     TS_DO(s->ops->read(s, stores[i], first, (int32_t)(each + (r < more))));
     ts_batch_store_batch(stores[i])->n_global = g;
     ts_batch_store_batch(stores[i])->training = true;

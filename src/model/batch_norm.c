@@ -8,7 +8,6 @@ ts_err ts_batch_norm_create(ts_batch_norm *b, ts_layer *l,
   static const char *const tails[] = {"weight", "bias", "running_mean",
                                       "running_var"};
   char name[48];
-  ts_world *world = l->spec->world;
   if (ts_layer_is_by_token(l))
     return ts_layer_fail(l, "batch norm and dice have statistics of samples, "
                             "not of tokens: take norm = \"layer\" or \"rms\", "
@@ -28,11 +27,7 @@ ts_err ts_batch_norm_create(ts_batch_norm *b, ts_layer *l,
   TS_DO(ts_layer_take(l, &b->all, 2 * (int64_t)s->n, sizeof(double)));
   float **const of_columns[] = {&b->mean, &b->rstd, &b->u, &b->v, &b->w};
   for (int k = 0; k < 5; k++) TS_DO(ts_layer_take(l, of_columns[k], s->n, 4));
-  if (!world || ts_world_size(world) == 1) return TS_OK;
-  if (!*l->comm)
-    TS_DO(ts_comm_create(world, l->comm, TS_GROUP_WORLD, "batch norm"));
-  b->comm = *l->comm;
-  return TS_OK;
+  return ts_layer_comm(l, &b->comm);
 }
 
 void ts_batch_norm_reset(ts_batch_norm *b) {

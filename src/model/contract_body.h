@@ -5,7 +5,8 @@
  * are spread.  The sides change places where that saves packing or fills
  * panels.  Where C has a few elements and its factors lie side by side, sums
  * are those of 16 lanes.  Long sums of few elements, gradients of weights, are
- * cut into chunks.  The shape alone says which. */
+ * cut into chunks, large products into slabs of rows, which threads share.  The
+ * shape alone says which. */
 #pragma once
 
 #include <omp.h>
@@ -21,6 +22,8 @@ enum {
   VECS = LANES / TS_WIDTH,
   ROWS = TS_WIDTH == 16 ? 8 : 4, /* of a panel, by registers */
   CHUNK = 512,
+  SLAB = 32, /* rows at least; 8 times that where each packs B's factors */
+  PIECES = 64,
   PARTS_MAX = 1 << 22 /* floats of chunks' sums */
 };
 
@@ -59,6 +62,16 @@ TS_BODY void put_sum(const sum_product *p, int64_t i, int64_t j, float sum) {
   *c = p->add ? *c + p->scale * sum : p->scale * sum;
 }
 
+/* The same for LANES elements, which lie side by side. */
+TS_BODY void put_panel(const sum_product *p, int64_t i, int64_t j,
+                       const ts_vec sum[VECS]) {
+  float *c = p->c + i * p->c_i + j;
+  for (int u = 0; u < VECS; u++) {
+    ts_vec *to = (ts_vec *)(c + u * TS_WIDTH);
+    *to = p->add ? *to + p->scale * sum[u] : p->scale * sum[u];
+  }
+}
+
 /* B's factors, unless they are ones, and A's lie side by side. */
 static void by_dots(const sum_product *p) {
   for (int64_t i = 0; i < p->n_i; i++)
@@ -91,6 +104,10 @@ TS_BODY void panel_rows(const sum_product *p, int64_t i, int64_t j,
   }
   const int64_t n = p->n_j - j < LANES ? p->n_j - j : LANES;
   for (int r = 0; r < rows && i + r < p->n_i; r++) {
+    if (n == LANES && p->c_j == 1) {
+      put_panel(p, i + r, j, s[r]);
+      continue;
+    }
     for (int u = 0; u < VECS; u++) *(ts_vec *)(sums + u * TS_WIDTH) = s[r][u];
     for (int64_t q = 0; q < n; q++) put_sum(p, i + r, j + q, sums[q]);
   }
@@ -122,11 +139,25 @@ static void by_panels(const sum_product *p, float *pack) {
 typedef struct work {
   ts_contract_args t;
   int64_t n_chunks, chunk, n; /* n: of C's elements */
+  int64_t n_slabs, slab;      /* of rows of C */
   float *parts, *pack;        /* (n_chunks, n); of each thread */
   bool dots;
 } work;
 
 static const float contract_one = 1;
+
+/* Slabs where there is little else for threads to share. */
+static void cut_rows(work *w) {
+  const int64_t n = w->t.n_b * w->t.n_h * w->n_chunks, n_i = w->t.n_i;
+  const int64_t least = w->t.bs.r == 1 ? SLAB : 8 * SLAB;
+  w->slab = n_i;
+  if (!w->dots && n < PIECES) {
+    w->slab = (n_i * n + PIECES - 1) / PIECES;
+    w->slab = (w->slab + ROWS - 1) / ROWS * ROWS;
+    if (w->slab < least) w->slab = least;
+  }
+  w->n_slabs = n_i ? (n_i + w->slab - 1) / w->slab : 0;
+}
 
 /* The sides in their places, and how sums are cut. */
 static work work_of(const ts_contract_args *t) {
@@ -154,30 +185,33 @@ static work work_of(const ts_contract_args *t) {
     w.chunk = each > CHUNK ? each : CHUNK;
   }
   w.n_chunks = w.chunk ? (t->n_k + w.chunk - 1) / w.chunk : 1;
+  cut_rows(&w);
   return w;
 }
 
-/* Piece AT: of the b and h, and of the chunks. */
+/* Piece AT: of the b and h, of the chunks, and of the slabs. */
 static void contract_piece(const work *w, int64_t at) {
   const ts_contract_args *t = &w->t;
-  const int64_t chunk = at % w->n_chunks, bh = at / w->n_chunks;
+  const int64_t i = at % w->n_slabs * w->slab, rest = at / w->n_slabs;
+  const int64_t chunk = rest % w->n_chunks, bh = rest / w->n_chunks;
   const int64_t b = bh / t->n_h, h = bh % t->n_h, k = chunk * w->chunk;
-  sum_product p = {.a = t->a + b * t->as.b + h * t->as.h + k * t->as.c,
+  sum_product p = {.a = t->a + b * t->as.b + h * t->as.h + i * t->as.r +
+                        k * t->as.c,
                    .b = t->b + b * t->bs.b + h * t->bs.h + k * t->bs.c,
-                   .c = t->c + b * t->cs.b + h * t->cs.h,
+                   .c = t->c + b * t->cs.b + h * t->cs.h + i * t->cs.r,
                    .c_i = t->cs.r,
                    .c_j = t->cs.c,
                    .a_i = t->as.r,
                    .a_k = t->as.c,
                    .b_j = t->bs.r,
                    .b_k = t->bs.c,
-                   .n_i = t->n_i,
+                   .n_i = t->n_i - i < w->slab ? t->n_i - i : w->slab,
                    .n_j = t->n_j,
                    .n_k = t->n_k - k < w->chunk ? t->n_k - k : w->chunk,
                    .scale = t->scale,
                    .add = t->add};
   if (w->parts) {
-    p.c = w->parts + chunk * w->n + bh * t->n_i * t->n_j;
+    p.c = w->parts + chunk * w->n + (bh * t->n_i + i) * t->n_j;
     p.c_i = t->n_j, p.c_j = 1;
     p.scale = 1, p.add = false;
   }
@@ -209,7 +243,7 @@ static ts_err contract(const ts_contract_args *t) {
   if (w.n_chunks > 1)
     TS_TRY(ts_mem_many(w.parts, w.n_chunks * w.n, ACTIVATIONS));
 #pragma omp parallel for schedule(static)
-  for (int64_t i = 0; i < t->n_b * t->n_h * w.n_chunks; i++)
+  for (int64_t i = 0; i < t->n_b * t->n_h * w.n_chunks * w.n_slabs; i++)
     contract_piece(&w, i);
   if (w.parts)
 #pragma omp parallel for schedule(static)

@@ -75,6 +75,8 @@ static ts_layer_run run_of(const ts_graph *g, int32_t batch,
                         .epoch = g->base.pass.epoch,
                         .first = g->base.pass.first,
                         .n_global = g->base.pass.n_global,
+                        .slices = g->base.pass.slices,
+                        .n_targets = g->base.pass.n_targets,
                         .views = &g->views,
                         .hooks = hooks,
                         .lane = lane};

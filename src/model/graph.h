@@ -104,7 +104,8 @@ ts_err ts_graph_add_own(ts_graph *, const ts_layer_ops *, const char *name,
 /* *V becomes the loss of output K over items, which reads it: (B, 1). */
 ts_err ts_graph_add_items(ts_graph *, int32_t k, ts_value **v);
 /* Samples have no more targets than rows.  DATA errors. */
-ts_err ts_graph_check_targets(const ts_graph *, const ts_kjt *, bool training);
+ts_err ts_graph_check_targets(const ts_graph *, const ts_kjt *, bool training,
+                              ts_slices);
 
 /* An output of TASK's layer over items, one row a sample, (batch_max, stride)
  * in device memory; NULL where TASK is not over items.  A forward pass writes

@@ -58,12 +58,15 @@ const ts_value *ts_graph_task_value(const ts_model *m, int32_t task,
 
 /* A sample has a row for each of its targets. */
 static ts_err check_sample(const ts_graph *g, const ts_layer *l,
-                           const ts_tokens *t, const ts_kjt *kjt, int32_t b,
-                           int32_t each) {
+                           const ts_kjt *kjt, int32_t b, int32_t each,
+                           ts_slices slices) {
+  const ts_tokens *t = ts_tokens_at(l->in[0].value->tokens);
   const ts_config *c = g->spec.config;
   const ts_task_config *x = l->options;
   const int32_t f = ts_task_candidates(c, x);
-  const int64_t m = ts_jagged_length(&kjt->features[f], b) / each;
+  const int64_t m =
+      (ts_jagged_length(&kjt->features[f], b) - ts_slices_length(slices, b)) /
+      each;
   const int64_t n = ts_jagged_length(&kjt->features[t->feature[0]], b);
   const char *name;
   if (m <= n) return TS_OK;
@@ -76,14 +79,14 @@ static ts_err check_sample(const ts_graph *g, const ts_layer *l,
 }
 
 ts_err ts_graph_check_targets(const ts_graph *g, const ts_kjt *kjt,
-                              bool training) {
+                              bool training, ts_slices slices) {
   for (int32_t i = 0; i < g->n; i++) {
     const ts_layer *l = g->layers[i];
     if (l->ops != &ts_layer_items) continue;
-    const ts_tokens *t = ts_tokens_at(l->in[0].value->tokens);
+    const bool by_row = l->in[0].value->tokens != NULL;
     const int32_t each = ts_task_each(l->options, training);
-    for (int32_t b = 0; t && b < kjt->batch; b++)
-      TS_DO(check_sample(g, l, t, kjt, b, each));
+    for (int32_t b = 0; by_row && b < kjt->batch; b++)
+      TS_DO(check_sample(g, l, kjt, b, each, slices));
   }
   return TS_OK;
 }

@@ -206,7 +206,7 @@ static ts_err check_lengths(const ts_config *c, const ts_tokens *t, int32_t f,
 }
 
 ts_err ts_model_check_tokens(const ts_model *m, const ts_kjt *kjt,
-                             bool training) {
+                             bool training, ts_slices slices) {
   const ts_graph *g = (const ts_graph *)m;
   const ts_config *c = g->spec.config;
   for (int32_t k = 0; k < g->n_tokens; k++) {
@@ -231,5 +231,5 @@ ts_err ts_model_check_tokens(const ts_model *m, const ts_kjt *kjt,
     for (int32_t i = 1; i < t->n_features; i++)
       TS_DO(check_lengths(c, t, t->feature[i], kjt));
   }
-  return ts_graph_check_targets(g, kjt, training);
+  return ts_graph_check_targets(g, kjt, training, slices);
 }

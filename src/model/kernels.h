@@ -13,6 +13,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "model/kernels_items.h"
+
 /* Strides of four indices, the last one fastest as a rule. */
 typedef struct ts_stride4 {
   int64_t b, h, r, c;
@@ -265,88 +267,6 @@ typedef struct ts_attention_args {
   void *work; /* backward: ts_attention_work_bytes (model/attention.h) */
 } ts_attention_args;
 
-/* Finds which row of queries each target goes by.  Sample s has the rows
- * [rows[s], rows[s + 1]), or row s alone where ROWS is NULL.  Its bag, given as
- * in ts_tokens_args, holds N_EACH candidates for each of its m_s targets.
- * Targets go by the sample's last rows: target j by row rows[s + 1] - m_s + j.
- * Where ROWS is NULL all of them go by row s.
- *   offsets[s] (n_samples + 1) the first target of sample s
- *   first[r]   (n_rows + 1) the first target of row r, ascending
- *   row[t], sample[t] of target t
- * What does not fit, a sample with more targets than rows, is refused before
- * (io/targets.h). */
-typedef struct ts_targets_args {
-  const int32_t *lengths;
-  const int64_t *bags;
-  const int64_t *rows;
-  int64_t *offsets;
-  int32_t *first, *row, *sample; /* (n_rows + 1), (n_targets) twice */
-  int64_t n_samples, n_rows, n_targets;
-  int32_t n_each;
-} ts_targets_args;
-
-/* A loss over candidates.  Those of target t are the rows index[t n_each + k]
- * of ITEMS, k < n_each, the first of which is wanted, the others, N = n_each -
- * 1, negatives.  With s_k = scale q[row[t]] . items[..] - shift[..], where
- * SHIFT is not NULL, and sp(x) = log(1 + exp(x)) the loss l_t is
- *   bce          sp(-s_0) + 1/N sum over k > 0 of sp(s_k)
- *   softmax      log of the sum over all k of exp(s_k) - s_0
- *   bpr          1/N sum over k > 0 of sp(s_k - s_0)
- *   contrastive  1 - s_0 + weight/N sum over k > 0 of max(0, s_k - margin)
- *                (CCL: Mao et al., "SimpleX", CIKM 2021)
- * A negative that is the wanted row itself counts as if it were not there, but
- * in N.  N 0: no sum.
- *
- * candidates_forward  loss, and rank: the number of k > 0 with s_k > s_0, half
- *                     of those with s_k = s_0 on top, all of them where s_0 is
- *                     no number; and where GRAD is not
- *                     NULL grad[t n_each + k] = scale times the derivative of
- *                     l_t by s_k
- * candidates_rows     with by_t = by[sample[t] by_stride] / targets of that
- *                     sample: dq of row r = sum over its targets t, over k, of
- *                     by_t grad items[..]; 0 of rows that have none
- * candidates_items    ditems of row u = sum over the members m of u, ascending,
- *                     of by_t grad[m] q[row[t]], t = m / n_each
- * Members of u are member[member_start[u]] to member[member_start[u + 1]]: the
- * places m in index where it is u.  Sums in an order that is fixed. */
-typedef enum {
-  TS_CANDIDATES_BCE,
-  TS_CANDIDATES_SOFTMAX,
-  TS_CANDIDATES_BPR,
-  TS_CANDIDATES_CONTRASTIVE
-} ts_candidates_kind;
-typedef struct ts_candidates_args {
-  const float *q;                      /* (n_rows, q_stride) */
-  const float *items;                  /* (n_items, item_stride) */
-  const float *shift;                  /* (n_items) or NULL */
-  const int32_t *index;                /* (n_targets, n_each) */
-  const int32_t *row, *sample, *first; /* as in ts_targets_args */
-  const int64_t *offsets;
-  const int32_t *member_start, *member; /* (n_items + 1), (n_targets n_each) */
-  float *grad;                          /* (n_targets, n_each) */
-  float *loss, *rank;                   /* (n_targets) forward */
-  const float *by;                      /* (n_samples), by_stride apart */
-  float *dq, *ditems;                   /* strides as q and items */
-  int64_t n_targets, n_rows, n_items, q_stride, item_stride, by_stride;
-  int32_t n_each, dim;
-  float scale, margin, weight;
-  int kind; /* ts_candidates_kind */
-} ts_candidates_args;
-
-/* y[s] of sample s, the first of Y_STRIDE floats and N - 1 behind it:
- *   0  mean of loss over its targets, 0 of none
- *   1  their number m; then sums over them of, r the rank from 0 on,
- *   2  r < k
- *   3  r < k ? 1 / log2(r + 2) : 0
- *   4  1 / (r + 1) */
-enum { TS_TARGET_FIGURES = 5 };
-typedef struct ts_target_figures_args {
-  const float *loss, *rank;
-  const int64_t *offsets;
-  float *y;
-  int64_t n_samples, y_stride, k;
-} ts_target_figures_args;
-
 #define TS_MODEL_KERNELS(X)                                                    \
   X(contract, (const ts_contract_args *))                                      \
   X(map, (const ts_map_args *))                                                \
@@ -372,4 +292,10 @@ typedef struct ts_target_figures_args {
   X(candidates_forward, (const ts_candidates_args *))                          \
   X(candidates_rows, (const ts_candidates_args *))                             \
   X(candidates_items, (const ts_candidates_args *))                            \
+  X(full_softmax_take, (const ts_full_softmax_args *))                         \
+  X(full_softmax_part, (const ts_full_softmax_args *))                         \
+  X(full_softmax_loss, (const ts_full_softmax_args *))                         \
+  X(full_softmax_factor, (const ts_full_softmax_args *))                       \
+  X(full_softmax_slopes, (const ts_full_softmax_args *))                       \
+  X(full_softmax_give, (const ts_full_softmax_args *))                         \
   X(target_figures, (const ts_target_figures_args *))

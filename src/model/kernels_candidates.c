@@ -16,7 +16,7 @@ static int64_t n_targets_of(const ts_targets_args *a, int64_t s) {
   const int64_t n = a->bags      ? a->bags[s + 1] - a->bags[s]
                     : a->lengths ? a->lengths[s]
                                  : 1;
-  return n / a->n_each;
+  return (n - ts_slices_length(a->slices, s)) / a->n_each;
 }
 
 /* Rows [from, from + N) of sample S, whose first target is T. */

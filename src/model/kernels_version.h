@@ -11,6 +11,7 @@
 #include "model/norm_body.h"
 /* uses what is above */
 #include "model/attention_grad_body.h"
+#include "model/full_softmax_body.h"
 
 void TS_REGISTER(ts_kernels *k) {
   k->contract = contract;
@@ -24,4 +25,6 @@ void TS_REGISTER(ts_kernels *k) {
   k->dropout = dropout;
   k->attention = attention;
   k->attention_grad = attention_grad;
+  k->full_softmax_part = full_softmax_part;
+  k->full_softmax_slopes = full_softmax_slopes;
 }

@@ -10,6 +10,7 @@
 #include "base/kinds.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "runtime/comm.h"
 
 #define DECLARE(name) extern const ts_layer_ops ts_layer_##name;
 TS_LAYERS(DECLARE)
@@ -203,6 +204,16 @@ done:
 
 ts_err ts_layer_take(ts_layer *l, void *p, int64_t n, size_t size) {
   return ts_arrays_take(&l->arrays, l->device, p, n, size, TS_TAG_ACTIVATIONS);
+}
+
+ts_err ts_layer_comm(ts_layer *l, ts_comm **out) {
+  ts_world *world = l->spec->world;
+  *out = NULL;
+  if (!world || ts_world_size(world) == 1) return TS_OK;
+  if (!*l->comm)
+    TS_DO(ts_comm_create(world, l->comm, TS_GROUP_WORLD, "layers"));
+  *out = *l->comm;
+  return TS_OK;
 }
 
 uint32_t ts_layer_key(const ts_layer *l) {

@@ -168,6 +168,8 @@ typedef struct ts_layer_run {
    * the epoch, and the first local sample's place in it. */
   int64_t epoch, first;
   int64_t n_global;          /* samples of all ranks in this (micro-)batch */
+  ts_slices slices;          /* as in ts_model_pass */
+  const int64_t *n_targets;  /* likewise */
   const ts_emb_views *views; /* NULL where layers are below them */
   const ts_layer_hooks *hooks;
   ts_lane *lane;
@@ -289,5 +291,8 @@ ts_err ts_layer_buffer(ts_layer *, ts_param **, int32_t i, const char *tail,
 ts_err ts_layer_own(ts_layer *, ts_param *);
 /* An array of N elements of SIZE bytes, zeroed, given back with the layer. */
 ts_err ts_layer_take(ts_layer *, void *p, int64_t n, size_t size);
+/* The graph's comm for what layers add over ranks on the compute lane; *OUT
+ * NULL where there is one rank.  Collective over spec->world. */
+ts_err ts_layer_comm(ts_layer *, struct ts_comm **out);
 /* A hash of the layer's name: key of random numbers. */
 uint32_t ts_layer_key(const ts_layer *);

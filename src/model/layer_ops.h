@@ -39,6 +39,18 @@ ts_err ts_run_candidates_rows(const ts_layer *, const ts_layer_run *,
                               const ts_candidates_args *);
 ts_err ts_run_candidates_items(const ts_layer *, const ts_layer_run *,
                                const ts_candidates_args *);
+ts_err ts_run_full_softmax_take(const ts_layer *, const ts_layer_run *,
+                                const ts_full_softmax_args *);
+ts_err ts_run_full_softmax_part(const ts_layer *, const ts_layer_run *,
+                                const ts_full_softmax_args *);
+ts_err ts_run_full_softmax_loss(const ts_layer *, const ts_layer_run *,
+                                const ts_full_softmax_args *);
+ts_err ts_run_full_softmax_factor(const ts_layer *, const ts_layer_run *,
+                                  const ts_full_softmax_args *);
+ts_err ts_run_full_softmax_slopes(const ts_layer *, const ts_layer_run *,
+                                  const ts_full_softmax_args *);
+ts_err ts_run_full_softmax_give(const ts_layer *, const ts_layer_run *,
+                                const ts_full_softmax_args *);
 ts_err ts_run_target_figures(const ts_layer *, const ts_layer_run *,
                              const ts_target_figures_args *);
 ts_err ts_run_places(const ts_layer *, const ts_layer_run *,

@@ -24,10 +24,12 @@ tessera_sources += \
   src/model/graph_tokens.c \
   src/model/graph_rows.c \
   src/model/kernels.h \
+  src/model/kernels_items.h \
   src/model/kernels_avx2.c \
   src/model/kernels_avx512.c \
   src/model/kernels_ref.c \
   src/model/kernels_candidates.c \
+  src/model/kernels_full_softmax.c \
   src/model/kernels_tokens.c \
   src/model/kernels_version.h \
   src/model/layer.c \
@@ -77,8 +79,13 @@ tessera_sources += \
   src/model/mlp_options.h \
   src/model/model.h \
   src/model/named.c \
+  src/model/full_softmax.c \
+  src/model/full_softmax.h \
   src/model/named.h \
+  src/model/full_softmax_body.h \
   src/model/norm_body.h \
+  src/model/room.c \
+  src/model/room.h \
   src/model/row_norm.c \
   src/model/row_norm.h \
   src/model/zoo.c \

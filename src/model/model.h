@@ -51,6 +51,10 @@ typedef struct ts_model_pass {
    * the epoch, and the first local sample's place in it. */
   int64_t epoch, first;
   int64_t n_global; /* samples of all ranks in this (micro-)batch */
+  /* For a loss over all items: what samples bring along, and the targets of
+   * each rank (host memory; NULL: there is one rank). */
+  ts_slices slices;
+  const int64_t *n_targets;
 } ts_model_pass;
 
 struct ts_model {
@@ -69,7 +73,8 @@ void ts_model_destroy(ts_model *); /* Collective likewise; NULL: nothing */
 /* Whether a batch that was read has no more tokens than there is room for, and
  * equally many where layers join them, and no more targets of outputs over
  * items.  TRAINING: negatives are those of training.  DATA errors. */
-ts_err ts_model_check_tokens(const ts_model *, const ts_kjt *, bool training);
+ts_err ts_model_check_tokens(const ts_model *, const ts_kjt *, bool training,
+                             ts_slices);
 /* dense (batch, width: base/dense_columns.h), device memory, or NULL where
  * there are none.  Enqueues. */
 ts_err ts_model_dense_forward(ts_model *, const float *dense, int32_t batch,

@@ -39,6 +39,7 @@ void ts_flat_kernels_host(ts_kernels *);
 void ts_join_kernels_host(ts_kernels *);
 void ts_token_kernels_host(ts_kernels *);
 void ts_candidate_kernels_host(ts_kernels *);
+void ts_full_softmax_kernels_host(ts_kernels *);
 void ts_model_kernels_ref(ts_kernels *);
 void ts_attention_kernels_ref(ts_kernels *);
 void ts_model_kernels_avx2(ts_kernels *);

@@ -34,7 +34,7 @@ typedef struct ts_event {
  * the lane's stream and returns.  ARG is the lane's own copy. */
 typedef ts_err (*ts_task)(void *arg, ts_lane *lane);
 
-enum { TS_TASK_ARG_MAX = 256 }; /* bytes of argument that a task may have */
+enum { TS_TASK_ARG_MAX = 384 }; /* bytes of argument that a task may have */
 enum { TS_DEVICE_ID = 64 };     /* bytes of a device's name of its own */
 
 typedef struct ts_device_options {

@@ -31,6 +31,7 @@ typedef struct ts_status {
   int32_t n;    /* local samples */
   int32_t done; /* no more batches here */
   double weight_sum;
+  int64_t n_targets; /* of the local samples, for a loss over all items */
 } ts_status;
 
 /* Collective.  Every rank holds the same config, plan and nodes (those of the

@@ -64,8 +64,8 @@ static ts_err cut_feature(ts_micro *m, int32_t f, const ts_jagged *all,
 }
 
 ts_err ts_micro_cut(ts_micro *m, const ts_batch *all, int32_t i, int32_t n) {
-  const int32_t from = (int32_t)((int64_t)all->n * i / n);
-  const int32_t to = (int32_t)((int64_t)all->n * (i + 1) / n);
+  const int32_t from = (int32_t)ts_micro_start(all->n, i, n);
+  const int32_t to = (int32_t)ts_micro_start(all->n, i + 1, n);
   ts_batch *b = &m->batch;
   *b = *all;
   b->first += from;
@@ -74,6 +74,7 @@ ts_err ts_micro_cut(ts_micro *m, const ts_batch *all, int32_t i, int32_t n) {
   if (b->dense) b->dense += (int64_t)from * all->n_dense;
   if (b->weights) b->weights += from;
   if (b->left_out_at) b->left_out_at += from;
+  if (b->all_items) b->all_items += i;
   b->kjt = (ts_kjt){
       .features = m->features, .n_features = m->n_features, .batch = to - from};
   for (int32_t f = 0; f < m->n_features; f++) {

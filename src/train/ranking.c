@@ -103,10 +103,10 @@ static ts_err add_all(ts_ranking *r, const ts_batch *b, const float *query) {
   const int64_t *found, *ids = j->ids;
   TS_DO(ts_topk_search(r->topk, query, b, true, &found, NULL));
   for (int32_t i = 0; i < b->n; i++) {
-    const int64_t n = ts_jagged_length(j, i);
+    const int64_t n = ts_batch_given_ids(b, r->feature, i);
     const int32_t k = ts_topk_k(r->topk);
     add_found(r, found + (int64_t)i * k, k, ids, n, each);
-    ids += n;
+    ids += ts_jagged_length(j, i);
   }
   return TS_OK;
 }

@@ -77,6 +77,15 @@ static ts_param *task_param(const ts_trainer *t) {
   return t->task_params.n ? t->task_params.item[0] : NULL;
 }
 
+/* All ranks' targets, where a loss wants to know. */
+static ts_err count_targets(ts_trainer *t, ts_inflight *c) {
+  const ts_status *all;
+  if (!t->n_targets) return TS_OK;
+  TS_DO(ts_ebc_statuses(c->ebc_batch, &all));
+  for (int r = 0; r < t->n_ranks; r++) t->n_targets[r] = all[r].n_targets;
+  return TS_OK;
+}
+
 ts_err ts_stage_forward(ts_trainer *t, ts_inflight *c, bool with_grad,
                         ts_event *loss) {
   ts_model *m = t->model;
@@ -88,10 +97,13 @@ ts_err ts_stage_forward(ts_trainer *t, ts_inflight *c, bool with_grad,
   if (!c->looked_up) TS_DO(ts_stage_lookup(t, c, t->compute));
   ts_inflight_trace(c, "forward");
   TS_DO(ts_lane_wait(t->compute, c->copied));
+  TS_DO(count_targets(t, c));
   m->pass = (ts_model_pass){.training = with_grad,
                             .epoch = b->epoch,
                             .first = b->first,
-                            .n_global = c->verdict.n_global};
+                            .n_global = c->verdict.n_global,
+                            .slices = ts_batch_slices(b),
+                            .n_targets = t->n_targets};
   /* The bottom of the model runs while embeddings travel. */
   TS_DO(ts_model_dense_forward(m, c->inputs.dense, b->n, &hooks, t->compute));
   TS_DO(ts_lane_wait(t->compute, c->ready));

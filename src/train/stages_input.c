@@ -38,7 +38,8 @@ static void bring(ts_trainer *t, ts_inflight *c) {
   if (!b || c->read != TS_OK) return;
   ts_inflight_trace(c, "input");
   if (t->tokens)
-    c->read = ts_model_check_tokens(t->model, &b->kjt, b->training);
+    c->read = ts_model_check_tokens(t->model, &b->kjt, b->training,
+                                    ts_batch_slices(b));
   if (c->read == TS_OK)
     c->read = ts_upload_begin(t->uploads, b, c->again, &c->upload);
   if (c->read != TS_OK) ts_err_take(&c->fault);
@@ -62,11 +63,13 @@ ts_err ts_stage_input_begin(ts_trainer *t, ts_inflight *c, int stop) {
   static const ts_kjt none = {0};
   bring(t, c);
   const ts_batch *batch = c->batch;
-  const ts_status own = {.err = c->read,
-                         .stop = stop,
-                         .n = batch ? batch->n : 0,
-                         .done = !batch && c->read == TS_OK,
-                         .weight_sum = batch ? batch->weight_sum : 0};
+  const ts_status own = {
+      .err = c->read,
+      .stop = stop,
+      .n = batch ? batch->n : 0,
+      .done = !batch && c->read == TS_OK,
+      .weight_sum = batch ? batch->weight_sum : 0,
+      .n_targets = batch && batch->all_items ? batch->all_items->n_targets : 0};
   c->begun = true;
   TS_DO(wait_for_last(t, c));
   ts_inflight_trace(c, "input");

@@ -88,7 +88,7 @@ static ts_err leave_out(ts_topk *x, const ts_batch *b, bool wanted) {
   TS_DO(ts_mem_reserve(&x->out_id, &x->id_bytes,
                        ((size_t)n + 1) * sizeof *x->out_id, TS_TAG_METRICS));
   for (int32_t i = 0; i < b->n; i++) {
-    const int64_t m = wanted ? ts_jagged_length(own, i) : 0;
+    const int64_t m = wanted ? ts_batch_given_ids(b, x->feature, i) : 0;
     x->out_start[i] = to;
     for (int64_t k = at[i]; k < at[i + 1]; k++)
       if (!ts_topk_is_wanted(ids, m, each, b->left_out[k]))

@@ -13,7 +13,8 @@ ts_err ts_topk_rows_check(const ts_config *c, int64_t k) {
   return ts_fail(TS_ERR_USAGE,
                  "topk ranks the items of an output over items, and "
                  "model.outputs has none: its loss is sampled_bce, "
-                 "sampled_softmax, bpr or cosine_contrastive");
+                 "sampled_softmax, full_softmax, bpr or "
+                 "cosine_contrastive");
 }
 
 /* The words of the items' feature. */

@@ -279,6 +279,7 @@ static ts_err build_tokens(ts_trainer *t) {
                    "\"none\", whose lengths go there with the whole batch",
                    c->run.accumulate);
   TS_DO(ts_mem_many(t->spread, ts_ebc_n_features(t->ebc), MISC));
+  TS_DO(ts_mem_many(t->n_targets, t->n_ranks, MISC));
   return ts_mem_many(t->tokens, ts_ebc_n_features(t->ebc), MISC);
 }
 
@@ -371,7 +372,8 @@ void ts_trainer_destroy(ts_trainer *t) {
   ts_ebc_destroy(t->ebc);
   ts_plan_destroy(t->plan);
   ts_planning_destroy(t->planning);
-  ts_mem_free_all(t->kept_topology, t->pooling, t->tokens, t->spread);
+  ts_mem_free_all(t->kept_topology, t->pooling, t->tokens, t->spread,
+                  t->n_targets);
   ts_nodes_destroy(t->nodes);
   ts_lane_destroy(t->ahead);
   ts_lane_destroy(t->data);

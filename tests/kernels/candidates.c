@@ -62,6 +62,17 @@ static void same(const int32_t *got, const int32_t *want, int64_t n) {
   for (int64_t k = 0; k < n; k++) ck_assert_int_eq(ref[k], want[k]);
 }
 
+/* Behind the candidates of each bag what a sample brings along. */
+static ts_slices bring(wanted *w, int64_t n_items) {
+  const int64_t lower = kt_below(9);
+  const ts_slices s = {n_items, lower, lower + w->n_samples + kt_below(9) + 1};
+  for (int64_t b = 0; b < w->n_samples; b++) {
+    w->lengths[b] += (int32_t)ts_slices_length(s, b);
+    w->bags[b + 1] += ts_slices_before(s, b + 1);
+  }
+  return s;
+}
+
 /* By lengths, by starts, and one of each sample. */
 TS_TEST(places) {
   for (int i = 0; i < 48; i++) {
@@ -83,6 +94,7 @@ TS_TEST(places) {
                          .n_rows = w.n_rows,
                          .n_targets = w.n_targets,
                          .n_each = w.n_each};
+    if (!one && i % 4 < 2) a.slices = bring(&w, kt_below(200));
     kt_check(run_targets, &a);
     const int64_t *offsets = kt_ref(a.offsets);
     for (int64_t s = 0; s <= w.n_samples; s++)

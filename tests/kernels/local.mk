@@ -8,7 +8,7 @@ check_PROGRAMS += tests/kernels/lookup tests/kernels/sort tests/kernels/update \
   tests/kernels/flat \
   tests/kernels/dense_update tests/kernels/interact tests/kernels/rows \
   tests/kernels/layers tests/kernels/layers_rows tests/kernels/tokens \
-  tests/kernels/attention tests/kernels/candidates
+  tests/kernels/attention tests/kernels/candidates tests/kernels/full_softmax
 tests_kernels_update_SOURCES = tests/kernels/update.c \
   tests/kernels/update_case.c tests/kernels/update_double.c \
   tests/kernels/update.h
@@ -19,6 +19,8 @@ tests_kernels_layers_rows_SOURCES = tests/kernels/layers_rows.c \
 tests_kernels_tokens_SOURCES = tests/kernels/tokens.c \
   tests/kernels/layers_expect.c tests/kernels/layers.h
 tests_kernels_candidates_SOURCES = tests/kernels/candidates.c \
+  tests/kernels/layers_expect.c tests/kernels/layers.h
+tests_kernels_full_softmax_SOURCES = tests/kernels/full_softmax.c \
   tests/kernels/layers_expect.c tests/kernels/layers.h
 tests_kernels_attention_SOURCES = tests/kernels/attention.c \
   tests/kernels/layers_expect.c tests/kernels/layers.h

@@ -30,7 +30,7 @@ def pair(s, ids):  # the loss of scores s, and its derivatives
         g[on] = sg(s[on] - s[0]) / n
         g[0] = -g[on].sum()
         return sp(s[on] - s[0]).sum() / n, g
-    if loss == "sampled_softmax":
+    if loss in ("sampled_softmax", "full_softmax"):
         on[0] = True
         e = np.exp(s[on] - s.max())
         g[on] = e / e.sum()
@@ -60,7 +60,8 @@ with open(out + ".txt", "w") as losses:
         for b, (user, items, nexts) in enumerate(part):
             barred = set(nexts) | (set(items) if o["by"] == "tokens" else set()) if o["exclude"] else set()
             for j, wanted in enumerate(nexts):
-                ids = [wanted] + draw(o["seed"], epoch, first + b, j, wanted, barred, o["first"], rows, o["negatives"])
+                ids = [wanted] + ([v for v in range(o["first"], rows) if v != wanted] if loss == "full_softmax" else
+                                  draw(o["seed"], epoch, first + b, j, wanted, barred, o["first"], rows, o["negatives"]))
                 table, row, grad = (E, items[len(items) - len(nexts) + j], dE) if o["by"] == "tokens" else (U, user, dU)
                 q, e = table[row], E[ids]
                 nq, ne = (np.linalg.norm(q), np.linalg.norm(e, axis=1)) if o["normalise"] else (1.0, np.ones(len(ids)))

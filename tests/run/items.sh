@@ -1,7 +1,7 @@
 #!/bin/sh
 # items.sh - outputs over items: each loss, of tokens and of a vector, against
 # steps in NumPy in double; the same on any ranks, pipelines, shardings and
-# tiers, in two parts; their mistakes.  seconds: 90
+# tiers, in two parts; their mistakes.  seconds: 150
 . "$srcdir/tests/support/common.sh"
 not_sanitized
 command -v h5diff > /dev/null || { echo "h5diff (hdf5-tools) is not here"; exit 77; }
@@ -59,7 +59,7 @@ for by in tokens user; do
     done
     [ $by = user ] || set=$(echo "$set" | sed 's/exclude=\["next"\]/exclude=["item","next"]/')
     edit=$(echo "$set" | tr -s ' ' '\n' | sed '/^$/d; s/$/;/' | tr -d '\n')
-    sed "s/loss = \"sampled_bce\";/loss = \"${name%-*}\"; $edit/; s/\(negatives=.*\) negatives = 3;/\1/" "$work/$by.deck" > "$work/$by-$name.deck"
+    sed "s/loss = \"sampled_bce\";/loss = \"${name%-*}\"; $edit/; s/\(negatives=.*\) negatives = 3;/\1/; /full_softmax/s/ negatives = 3;//" "$work/$by.deck" > "$work/$by-$name.deck"
     $python "$srcdir/tests/run/items.py" "$work/a.csv" "$first" "${name%-*}" 12 "$work/want" by=$by $say || exit 1
     for ranks in 1 2; do
       check "$by, $name, $ranks" go $ranks $by-$name $by-$name-$ranks
@@ -72,6 +72,8 @@ sampled_bce-one negatives=1:negatives=1 first_item=5:first=5
 bpr-plain temperature=0.5:temperature=0.5
 sampled_softmax-plain
 sampled_softmax-normed normalise=true:normalise=True temperature=0.1:temperature=0.1 negatives=9:negatives=9
+full_softmax-plain
+full_softmax-normed normalise=true:normalise=True temperature=0.1:temperature=0.1
 cosine_contrastive-plain normalise=true:normalise=True margin=0.1:margin=0.1 negative_weight=5.0:weight=5.0
 CASES
 done
@@ -102,6 +104,37 @@ check "same bits" same_bits "$(newest r2)" "$(newest stop)"
 check "stopped, to move" go 3 one moved --set run.steps=7
 check "goes on alone" go 1 one moved
 check "moved: close" close_losses r1 moved 1e-6 12
+
+# Over all items: the same, for what has to be added over ranks and parts.
+run=tokens-full_softmax-normed
+cp "$work/$run.deck" "$work/all.deck"
+for ranks in 1 2 3 4; do check "all, $ranks ranks" go $ranks all a$ranks; done
+for ranks in 2 3 4; do check "all, $ranks ranks as one" close_losses a1 a$ranks 1e-6 12; done
+for set in pipeline.kind=base pipeline.kind=fused_sparse_dist pipeline.kind=prefetch dense.parallel=fully_sharded run.lanes=serial data.input=columns; do
+  check "all, $set" go 2 all "a-$set" --set "$set"
+  check "all, $set: same bits" same_bits "$(newest a2)" "$(newest "a-$set")"
+done
+for set in table_defaults.sharding=table_wise table_defaults.sharding=row_wise table_defaults.sharding=data_parallel run.accumulate=3; do
+  check "all, $set" go 3 all "a-$set" --set "$set"
+  check "all, $set: close" close_losses a1 "a-$set" 1e-6 12
+done
+check "all, cached" go 2 all a-cached --set table_defaults.sharding=row_wise --set table_defaults.kernel=cached
+check "all, cached: close" close_losses a1 a-cached 1e-6 12
+check "all, stopped" go 2 all a-stop --set run.steps=5
+check "all, goes on" go 2 all a-stop
+check "all: same bits" same_bits "$(newest a2)" "$(newest a-stop)"
+check "all, moved" go 3 all a-moved --set run.steps=5
+check "all, goes on alone" go 1 all a-moved
+check "all, moved: close" close_losses a1 a-moved 1e-6 12
+# An evaluation's loss is over all items, too: that of a step with all samples.
+check "all, still" go 2 all a-still --set run.steps=1 --set data.global_batch=70 --set table_defaults.optimizer.lr=0
+losses a-still > "$work/still.txt"
+for ranks in 1 3; do
+  ${MPIRUN:-mpirun} -q -n $ranks "$TESSERA" eval "$work/all.deck" --checkpoint "$(newest a-still)" < /dev/null > "$work/said"
+  check "all, evaluated by $ranks" awk 'FNR == NR { want = $1; next } /^evaluation/ { for (i = 1; i < NF; i++) if ($i == "loss") { d = $(i + 1) - want; n++; if (d > 1e-4 || d < -1e-4) bad = 1 } }
+    END { exit bad || n != 1 }' "$work/still.txt" "$work/said"
+done
+
 # Products in bf16.
 sed 's/kind = "scale"; in = "item";/kind = "linear"; in = "item"; units = 32;/; s/dim = 6;/dim = 32;/' "$work/one.deck" > "$work/wide.deck"
 check "f32" go 1 wide wide32
@@ -116,7 +149,7 @@ emulated=$(dirname "$TESSERA")/tests/tessera-emulated
 if [ -x "$emulated" ]; then
   host=$TESSERA; TESSERA=$emulated
   for by in tokens user; do
-    for loss in sampled_bce-barred sampled_softmax-normed bpr-plain cosine_contrastive-plain; do
+    for loss in sampled_bce-barred sampled_softmax-normed bpr-plain full_softmax-normed cosine_contrastive-plain; do
       check "emulated, $by, $loss" go 2 $by-$loss gpu-$by-$loss --set run.backend=emulated
       check "emulated, $by, $loss: close" close_losses $by-$loss-2 gpu-$by-$loss 1e-6 12
     done
@@ -142,6 +175,7 @@ check "two outputs" mistake 2 'so it is the only output' user 's/outputs = (/& {
 check "exclude" mistake 2 'no table has a feature "itm"' user 's/negatives = 3;/exclude = ["itm"];/'
 check "products" mistake 2 'is of cosines: give normalise = true' user 's/sampled_bce/cosine_contrastive/'
 check "margin" mistake 2 'margin of "next" is for loss "cosine_contrastive"' user 's/negatives = 3;/margin = 0.5;/'
+check "all have no negatives" mistake 2 'negatives of "next" is for loss "sampled_softmax"' user 's/sampled_bce/full_softmax/'
 check "ids of another table" mistake 2 'its ids are no items' user 's/negatives = 3;/exclude = ["user"];/'
 sed 's/^\([0-9]*\),[^,]*,\(.*\)$/\1,1,\2/' "$work/a.csv" > "$work/short.csv"
 check "more targets than tokens" mistake 3 'whose last ones they are to follow: it can have as many at most' tokens 's/train = "a.csv"/train = "short.csv"/'

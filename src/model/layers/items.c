@@ -10,9 +10,12 @@
 #include <string.h>
 
 #include "base/features.h"
+#include "base/mem.h"
 #include "base/tasks.h"
+#include "model/full_softmax.h"
 #include "model/graph.h"
 #include "model/layer_ops.h"
+#include "model/room.h"
 
 typedef struct ts_items {
   int32_t feature, dim, kind;
@@ -25,6 +28,7 @@ typedef struct ts_items {
   float *items, *ditems;         /* (items, dim) likewise */
   int64_t n_rows, n_targets;
   int32_t n_each;
+  ts_full_softmax *all; /* of a loss over all items, else NULL */
 } ts_items;
 
 static const ts_task_config *task_of(const ts_layer *l) {
@@ -32,8 +36,9 @@ static const ts_task_config *task_of(const ts_layer *l) {
 }
 
 static ts_err shape(ts_layer *l) {
+  /* Of given candidates a loss over all items is softmax, too. */
   static const char *const kinds[] = {"sampled_bce", "sampled_softmax", "bpr",
-                                      "cosine_contrastive"};
+                                      "cosine_contrastive", "full_softmax"};
   ts_items *t = l->data;
   const ts_task_config *x = task_of(l);
   const ts_value *q = l->in[0].value;
@@ -41,6 +46,7 @@ static ts_err shape(ts_layer *l) {
   t->feature = ts_task_candidates(l->spec->config, x);
   t->dim = ts_feature_table(l->spec->config, t->feature, NULL)->dim;
   while (strcmp(kinds[t->kind], x->loss) != 0) t->kind++;
+  if (t->kind > TS_CANDIDATES_CONTRASTIVE) t->kind = TS_CANDIDATES_SOFTMAX;
   if (ts_shape_width(q->shape) != t->dim)
     return ts_fail(TS_ERR_DECK,
                    "%s: output %s reads \"%s\", which is %s, and the items' "
@@ -59,35 +65,11 @@ static ts_err shape(ts_layer *l) {
 static void destroy(ts_layer *l) {
   ts_items *t = l->data;
   if (t->room.device) ts_buffer_reset(&t->room);
+  if (t->all) ts_full_softmax_reset(t->all);
+  ts_mem_free(t->all);
 }
 
 /* ---- room ---------------------------------------------------------------- */
-
-typedef struct ts_part {
-  void *to; /* a pointer's place */
-  int64_t n, size;
-} ts_part;
-
-static int64_t bytes_of(const ts_part *p) {
-  return (p->n * p->size + 63) / 64 * 64;
-}
-
-/* Parts (N) follow each other.  What was there is forgotten; where it has to
- * grow the lane runs out first. */
-static ts_err place(ts_items *t, const ts_part *parts, int n, ts_lane *lane) {
-  int64_t bytes = 0;
-  for (int k = 0; k < n; k++) bytes += bytes_of(&parts[k]);
-  if ((size_t)bytes > t->room.bytes) {
-    TS_DO(ts_lane_sync(lane));
-    TS_DO(ts_buffer_reserve(&t->room, (size_t)bytes));
-  }
-  char *at = t->room.ptr;
-  for (int k = 0; k < n; k++) {
-    memcpy(parts[k].to, &at, sizeof at);
-    at += bytes_of(&parts[k]);
-  }
-  return TS_OK;
-}
 
 /* For what the layer says there is of a batch, and N_ITEMS different ones. */
 static ts_err make_room(ts_layer *l, int64_t n_samples, int64_t n_items,
@@ -96,7 +78,7 @@ static ts_err make_room(ts_layer *l, int64_t n_samples, int64_t n_items,
   const bool normed = task_of(l)->normalise, trains = l->spec->training;
   const int64_t d = t->dim;
   const int64_t q = normed ? t->n_rows * d : 0, i = normed ? n_items * d : 0;
-  const ts_part parts[] = {
+  const ts_room_part parts[] = {
       {&t->offsets, n_samples + 1, 8},
       {&t->first, t->n_rows + 1, 4},
       {&t->row, t->n_targets, 4},
@@ -109,7 +91,7 @@ static ts_err make_room(ts_layer *l, int64_t n_samples, int64_t n_items,
       {&t->dq, trains ? q : 0, 4},
       {&t->ditems, trains ? i : 0, 4},
   };
-  return place(t, parts, sizeof parts / sizeof *parts, lane);
+  return ts_room_take(&t->room, parts, sizeof parts / sizeof *parts, lane);
 }
 
 /* For the largest batch that the deck knows of: a target a row. */
@@ -121,7 +103,11 @@ static ts_err expect(ts_layer *l, ts_lane *lane) {
   t->n_rows = tokens ? tokens->spec.batch_max : l->spec->batch_max;
   t->n_targets = t->n_rows;
   t->n_each = ts_task_each(task_of(l), true);
-  const int64_t n = t->n_targets * t->n_each;
+  int64_t n = t->n_targets * t->n_each;
+  if (t->all) {
+    n += (rows + t->all->n_ranks - 1) / t->all->n_ranks;
+    TS_DO(ts_full_softmax_expect(t->all, l, t->n_targets, n, lane));
+  }
   return make_room(l, l->spec->batch_max, n < rows ? n : rows, lane);
 }
 
@@ -130,10 +116,11 @@ static ts_err create(ts_layer *l, ts_lane *lane) {
   for (int k = 0; k < l->n_out; k++)
     TS_DO(ts_layer_take(l, &l->out[k].x,
                         (int64_t)l->spec->batch_max * l->out[k].stride, 4));
-  t->room = (ts_buffer){.space = TS_SPACE_DEVICE,
-                        .tag = TS_TAG_ACTIVATIONS,
-                        .owned = true,
-                        .device = l->device};
+  t->room = ts_room_of(l->device);
+  if (ts_task_is_of_all(task_of(l), true)) {
+    TS_DO(ts_mem_alloc(&t->all, sizeof *t->all, TS_TAG_ACTIVATIONS));
+    TS_DO(ts_full_softmax_create(t->all, l));
+  }
   return expect(l, lane);
 }
 
@@ -212,12 +199,45 @@ static ts_candidates_args candidates(const ts_layer *l, const ts_layer_run *r) {
                               .kind = t->kind};
 }
 
+/* Of a loss over all items, this batch's. */
+static bool is_of_all(const ts_layer *l, const ts_layer_run *r) {
+  return ts_task_is_of_all(task_of(l), r->training);
+}
+
+/* The loss over all items; ranks are not known. */
+static ts_err all_forward(ts_layer *l, const ts_layer_run *r,
+                          const ts_candidates_args *c) {
+  ts_items *t = l->data;
+  const ts_full_softmax_args a = {.q = c->q,
+                                  .items = c->items,
+                                  .index = c->index,
+                                  .row = c->row,
+                                  .sample = c->sample,
+                                  .first = c->first,
+                                  .offsets = c->offsets,
+                                  .member_start = c->member_start,
+                                  .member = c->member,
+                                  .slices = r->slices,
+                                  .loss = t->each,
+                                  .n_samples = r->batch,
+                                  .n_rows = c->n_rows,
+                                  .n_items = c->n_items,
+                                  .n_targets = c->n_targets,
+                                  .q_stride = c->q_stride,
+                                  .item_stride = c->item_stride,
+                                  .dim = c->dim,
+                                  .scale = c->scale};
+  TS_DO(ts_run_zero(l, r, t->rank, 4 * (size_t)t->n_targets));
+  return ts_full_softmax_forward(t->all, l, r, &a);
+}
+
 static ts_err find_targets(ts_layer *l, const ts_layer_run *r) {
   ts_items *t = l->data;
   const ts_jagged *bags = &r->views->tokens[t->feature];
   const ts_tokens *tokens = ts_tokens_at(l->in[0].value->tokens);
+  const int64_t brought = ts_slices_before(r->slices, r->batch);
   t->n_each = ts_task_each(task_of(l), r->training);
-  t->n_targets = r->batch ? bags->n_ids / t->n_each : 0;
+  t->n_targets = r->batch ? (bags->n_ids - brought) / t->n_each : 0;
   t->n_rows = tokens ? tokens->n : r->batch;
   const int64_t n_items = r->views->spread[t->feature].n_rows;
   TS_DO(make_room(l, r->batch, n_items, r->lane));
@@ -231,7 +251,8 @@ static ts_err find_targets(ts_layer *l, const ts_layer_run *r) {
                              .n_samples = r->batch,
                              .n_rows = t->n_rows,
                              .n_targets = t->n_targets,
-                             .n_each = t->n_each};
+                             .n_each = t->n_each,
+                             .slices = r->slices};
   return ts_run_targets(l, r, &a);
 }
 
@@ -274,7 +295,8 @@ static ts_err forward(ts_layer *l, const ts_layer_run *r) {
     TS_DO(norm(l, r, raw_query(l), t->q, NULL, NULL, t->n_rows));
     TS_DO(norm(l, r, raw_items(l, r), t->items, NULL, NULL, a.n_items));
   }
-  TS_DO(ts_run_candidates_forward(l, r, &a));
+  TS_DO(is_of_all(l, r) ? all_forward(l, r, &a)
+                        : ts_run_candidates_forward(l, r, &a));
   TS_DO(give_figures(l, r));
   return r->training ? TS_OK : give_query(l, r);
 }
@@ -290,9 +312,13 @@ static ts_err backward(ts_layer *l, const ts_layer_run *r) {
   a.dq = normed ? t->dq : dx;
   a.ditems = normed ? t->ditems : grad;
   /* Gradients may lie over the items, which both read. */
-  if (dx) TS_DO(ts_run_candidates_rows(l, r, &a));
+  if (t->all)
+    TS_DO(ts_full_softmax_backward(t->all, l, r, a.by, a.by_stride,
+                                   dx ? a.dq : NULL, a.ditems));
+  else if (dx)
+    TS_DO(ts_run_candidates_rows(l, r, &a));
   if (dx && normed) TS_DO(norm(l, r, q, NULL, t->dq, dx, t->n_rows));
-  TS_DO(ts_run_candidates_items(l, r, &a));
+  if (!t->all) TS_DO(ts_run_candidates_items(l, r, &a));
   return normed ? norm(l, r, items, NULL, t->ditems, grad, a.n_items) : TS_OK;
 }
 

@@ -1,0 +1,268 @@
+/* full_softmax.c - the contract of the kernels of the softmax over all items:
+ * what is taken for the products, blocks of scores, losses from parts,
+ * gradients; against formulas in double.  Of the whole, with its products,
+ * tests/run/items.sh knows the losses and gradients.
+ * ranks: 1  fake: 1  emulated: 1  isa: none
+ * seconds: 120 */
+#include "kernel_table.h"
+#include "tests/kernels/layers.h"
+
+KT_CONTRACT("full_softmax_take full_softmax_part full_softmax_slopes "
+            "full_softmax_loss full_softmax_factor full_softmax_give")
+
+/* Where things lie: bags of wanted ids and a slice each. */
+typedef struct bags {
+  int32_t *index, *what, *wanted_row, *row, *sample, *first;
+  int64_t *offsets;
+  int64_t n_ids;
+} bags;
+
+static void put_sample(ts_full_softmax_args *a, bags *w, int64_t b,
+                       int64_t rows) {
+  const int64_t m = w->offsets[b + 1] - w->offsets[b];
+  const int64_t n = ts_slices_length(a->slices, b);
+  for (int64_t r = 0; r < rows; r++)
+    w->first[a->n_rows + r] =
+        (int32_t)(w->offsets[b] +
+                  (rows > 1 && r > rows - m ? r - rows + m : 0));
+  for (int64_t j = 0; j < m; j++, w->n_ids++) {
+    const int64_t t = w->offsets[b] + j;
+    w->row[t] = (int32_t)(a->n_rows + (rows > 1 ? rows - m + j : 0));
+    w->sample[t] = (int32_t)b;
+    w->wanted_row[t] = w->index[w->n_ids] = kt_below((int32_t)a->n_items);
+    w->what[w->n_ids] = (int32_t)t;
+  }
+  for (int64_t k = 0; k < n; k++, w->n_ids++) {
+    w->what[w->n_ids] = (int32_t)(-1 - a->n_columns);
+    w->index[w->n_ids] = (int32_t)(a->n_items - 1 - a->n_columns++);
+  }
+  a->n_rows += rows;
+}
+
+/* Samples of one row and any number of targets, or of rows, and targets that
+ * are the last ones'. */
+static ts_full_softmax_args some(int i, bags *w) {
+  ts_full_softmax_args a = {
+      .n_samples = i % 9 ? 1 + kt_below(40) : 0,
+      .dim = 1 + kt_below(i % 3 ? 70 : 6),
+      .scale = i % 4 ? 1 : 1.7f,
+      .by_stride = 1 + kt_below(3),
+  };
+  const int64_t lower = kt_below(20), all = i % 5 ? 1 + kt_below(300) : 0;
+  a.slices = (ts_slices){all, lower, lower + a.n_samples + kt_below(20) + 1};
+  a.n_items = ts_slices_before(a.slices, a.n_samples) + 1 + kt_below(20);
+  const int64_t most = 12 * a.n_samples + a.n_items;
+  *w = (bags){.index = kt_array(most, 4, 0),
+              .what = kt_array(most, 4, 0),
+              .wanted_row = kt_array(most, 4, 0),
+              .row = kt_zeros(most, 4),
+              .sample = kt_zeros(most, 4),
+              .first = kt_zeros(most + 1, 4),
+              .offsets = kt_zeros(a.n_samples + 1, 8)};
+  for (int64_t b = 0; b < a.n_samples; b++) {
+    const int32_t rows = i % 2 ? 1 : 2 + kt_below(11);
+    w->offsets[b + 1] = w->offsets[b] + kt_below(i % 2 ? 5 : rows + 1);
+    put_sample(&a, w, b, rows);
+  }
+  a.n_targets = w->offsets[a.n_samples];
+  w->first[a.n_rows] = (int32_t)a.n_targets;
+  a.q_stride = a.dim + kt_below(3);
+  a.item_stride = a.dim + kt_below(3);
+  a.q = lt_numbers(a.n_rows * a.q_stride, 1);
+  a.items = lt_numbers(a.n_items * a.item_stride, 1);
+  a.index = w->index;
+  a.row = w->row;
+  a.sample = w->sample;
+  a.first = w->first;
+  a.offsets = w->offsets;
+  return a;
+}
+
+static void same(const int32_t *got, const int32_t *want, int64_t n) {
+  const int32_t *ref = kt_ref(got);
+  for (int64_t k = 0; k < n; k++) ck_assert_int_eq(ref[k], want[k]);
+}
+
+/* ---- what is taken ------------------------------------------------------- */
+
+KT_CALL(run_take, full_softmax_take, ts_full_softmax_args)
+
+TS_TEST(takes) {
+  for (int i = 0; i < 60; i++) {
+    bags w;
+    lt_begin();
+    ts_full_softmax_args a = some(i, &w);
+    a.targets = lt_out(a.n_targets * a.dim, 4);
+    a.columns = lt_out(a.n_columns * a.dim, 4);
+    a.wanted = lt_out(a.n_targets, 4);
+    a.wanted_row = kt_array(a.n_targets, 4, 0);
+    a.what = kt_array(w.n_ids, 4, 0);
+    for (int64_t t = 0; t < a.n_targets; t++) {
+      const float *q = a.q + a.row[t] * a.q_stride;
+      const float *x = a.items + w.wanted_row[t] * a.item_stride;
+      double sum = 0;
+      for (int32_t c = 0; c < a.dim; c++) {
+        sum += (double)q[c] * (double)x[c];
+        lt_want(a.targets, t * a.dim + c, (double)q[c], 0);
+      }
+      lt_want(a.wanted, t, (double)a.scale * sum, 1 + fabs(sum));
+    }
+    for (int64_t p = 0; p < w.n_ids; p++)
+      for (int32_t c = 0; w.what[p] < 0 && c < a.dim; c++)
+        lt_want(a.columns, (-1 - w.what[p]) * a.dim + c,
+                (double)a.items[w.index[p] * a.item_stride + c], 0);
+    lt_check(run_take, &a);
+    same(a.what, w.what, w.n_ids);
+    same(a.wanted_row, w.wanted_row, a.n_targets);
+  }
+}
+
+/* ---- blocks -------------------------------------------------------------- */
+
+static ts_err run_block(const ts_kernels *k, const void *arg) {
+  ts_full_softmax_args a = *(const ts_full_softmax_args *)arg;
+  kt_at_all(&a, sizeof a);
+  TS_DO(k->full_softmax_part(&a));
+  return k->full_softmax_slopes(&a);
+}
+
+/* Where log_sum is that of more columns than the block has. */
+TS_TEST(blocks) {
+  for (int i = 0; i < 60; i++) {
+    lt_begin();
+    ts_full_softmax_args a = {.n_block = i % 11 ? 1 + kt_below(70) : 0,
+                              .n_columns = i % 7 ? 1 + kt_below(400) : 0};
+    float *s = lt_numbers(a.n_block * a.n_columns, 9);
+    float *factor = lt_numbers(2 * a.n_block, 1);
+    a.s = s;
+    a.factor = factor;
+    a.part = lt_out(2 * a.n_block, 4);
+    lt_over(s, a.n_block * a.n_columns, 4);
+    for (int64_t r = 0; r < a.n_block; r++) {
+      const float *x = s + r * a.n_columns;
+      double most = -INFINITY, sum = 0;
+      for (int64_t k = 0; k < a.n_columns; k++) most = fmax(most, (double)x[k]);
+      for (int64_t k = 0; k < a.n_columns; k++) sum += exp((double)x[k] - most);
+      factor[2 * r + 1] =
+          (float)(a.n_columns ? most + log(sum) : 0) + (i % 3 ? 0.0f : 2.0f);
+      lt_want(a.part, 2 * r, most, 0);
+      lt_want(a.part, 2 * r + 1, sum, 3 * sum);
+      for (int64_t k = 0; k < a.n_columns; k++) {
+        const double e = exp((double)x[k] - (double)factor[2 * r + 1]);
+        lt_want(s, r * a.n_columns + k, (double)factor[2 * r] * e, 3 * e);
+      }
+    }
+    lt_check(run_block, &a);
+  }
+}
+
+/* ---- losses -------------------------------------------------------------- */
+
+static ts_err run_losses(const ts_kernels *k, const void *arg) {
+  ts_full_softmax_args a = *(const ts_full_softmax_args *)arg;
+  kt_at_all(&a, sizeof a);
+  TS_DO(k->full_softmax_loss(&a));
+  return k->full_softmax_factor(&a);
+}
+
+/* Parts of ranks, some of which have no columns. */
+static double log_sum_of(float *parts, int64_t n, int64_t t, int32_t n_parts) {
+  double sum = 0;
+  for (int32_t r = 0; r < n_parts; r++) {
+    float *p = parts + (r * n + t) * 2;
+    const bool none = r > 0 && kt_below(4) == 0;
+    p[0] = none ? -INFINITY : lt_number(20);
+    p[1] = none ? 0 : 1 + fabsf(lt_number(30));
+    if (!none) sum += (double)p[1] * exp((double)p[0]);
+  }
+  return log(sum);
+}
+
+TS_TEST(losses_of_parts) {
+  for (int i = 0; i < 40; i++) {
+    bags w;
+    lt_begin();
+    ts_full_softmax_args a = some(i, &w);
+    a.n_parts = 1 + kt_below(5);
+    a.wanted = lt_numbers(a.n_targets, 9);
+    a.by = lt_numbers(a.n_samples * a.by_stride, 1);
+    a.loss = lt_out(a.n_targets, 4);
+    a.factor = lt_out(2 * a.n_targets, 4);
+    float *parts = lt_numbers(2 * a.n_targets * a.n_parts, 1);
+    a.parts = parts;
+    for (int64_t t = 0; t < a.n_targets; t++) {
+      const int32_t b = w.sample[t];
+      const double sum = log_sum_of(parts, a.n_targets, t, a.n_parts);
+      const double m = (double)(w.offsets[b + 1] - w.offsets[b]);
+      lt_want(a.loss, t, sum - (double)a.wanted[t], 60);
+      lt_want(a.factor, 2 * t,
+              (double)a.scale * (double)a.by[b * a.by_stride] / m, 2);
+      lt_want(a.factor, 2 * t + 1, sum, 30);
+    }
+    lt_check(run_losses, &a);
+  }
+}
+
+/* ---- gradients ----------------------------------------------------------- */
+
+KT_CALL(run_give, full_softmax_give, ts_full_softmax_args)
+
+static void want_dq(const ts_full_softmax_args *a, const float *items) {
+  for (int64_t r = 0; r < a->n_rows; r++)
+    for (int32_t c = 0; c < a->dim; c++) {
+      double sum = 0;
+      for (int64_t t = a->first[r]; t < a->first[r + 1]; t++)
+        sum += (double)a->dtargets[t * a->dim + c] -
+               (double)a->factor[2 * t] *
+                   (double)items[a->wanted_row[t] * a->item_stride + c];
+      lt_want(a->dq, r * a->q_stride + c, sum, 20);
+    }
+}
+
+static void want_ditems(const ts_full_softmax_args *a) {
+  for (int64_t u = 0; u < a->n_items; u++)
+    for (int32_t c = 0; c < a->dim; c++) {
+      double sum = 0;
+      for (int64_t k = a->member_start[u]; k < a->member_start[u + 1]; k++) {
+        const int64_t t = a->what[a->member[k]];
+        sum += t < 0 ? (double)a->dcolumns[(-1 - t) * a->dim + c]
+                     : -(double)a->factor[2 * t] *
+                           (double)a->targets[t * a->dim + c];
+      }
+      lt_want(a->ditems, u * a->item_stride + c, sum, 60);
+    }
+}
+
+/* Gradients of items over the items themselves, too; of queries, or not. */
+TS_TEST(gives) {
+  for (int i = 0; i < 60; i++) {
+    bags w;
+    lt_begin();
+    ts_full_softmax_args a = some(i, &w);
+    int32_t *member = kt_array(w.n_ids, 4, 0), at = 0;
+    int32_t *start = kt_zeros(a.n_items + 1, 4);
+    for (int32_t u = 0; u < a.n_items; u++) {
+      for (int32_t p = 0; p < w.n_ids; p++)
+        if (w.index[p] == u) member[at++] = p;
+      start[u + 1] = at;
+    }
+    a.member = member;
+    a.member_start = start;
+    a.what = w.what;
+    a.wanted_row = w.wanted_row;
+    a.targets = lt_numbers(a.n_targets * a.dim, 1);
+    a.dtargets = lt_numbers(a.n_targets * a.dim, 1);
+    a.dcolumns = lt_numbers(a.n_columns * a.dim, 1);
+    a.factor = lt_numbers(2 * a.n_targets, 1);
+    if (i % 4) a.dq = lt_out(a.n_rows * a.q_stride, 4);
+    if (i % 3) {
+      a.ditems = lt_out(a.n_items * a.item_stride, 4);
+    } else {
+      a.ditems = (float *)a.items;
+      lt_over(a.items, a.n_items * a.item_stride, 4);
+    }
+    if (a.dq) want_dq(&a, a.items);
+    want_ditems(&a);
+    lt_check(run_give, &a);
+  }
+}
