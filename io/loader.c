@@ -224,6 +224,7 @@ ts_err ts_loader_create(ts_loader **out, ts_source *source,
   for (int i = 0; i < l->n_stores; i++) {
     l->held[i].n = -1;
     TS_TRY(create_store(l, &l->stores[i]));
+    ts_targets_use(l->stores[i]->targets, source->law);
   }
   (void)ts_batch_store_bytes(l->stores[0], &l->batch_bytes);
   if (!o->serial && pthread_create(&l->thread, NULL, read_ahead, l) != 0)

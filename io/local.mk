@@ -108,6 +108,7 @@ tessera_sources += \
   io/schema.c \
   io/schema_find.c \
   io/schema_layers.h \
+  io/schema_outputs.h \
   io/numbering.c \
   io/numbering.h \
   io/sequences.c \
@@ -136,6 +137,8 @@ tessera_sources += \
   io/subset.h \
   io/synthetic.c \
   io/synthetic_draw.c io/synthetic_impl.h \
+  io/target_law.c \
+  io/target_law.h \
   io/targets.c \
   io/targets.h \
   io/tensors.c \

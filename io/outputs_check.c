@@ -69,6 +69,10 @@ static void check_metric(ts_deck *d, const config_setting_t *root) {
 
 /* ---- outputs over items -------------------------------------------------- */
 
+static bool is_by_frequency(const ts_task_config *x) {
+  return !strcmp(x->draw, "frequency");
+}
+
 /* Their own keys, of another loss. */
 static void check_not_items(ts_deck *d, const config_setting_t *s,
                             const ts_task_config *x) {
@@ -79,6 +83,8 @@ static void check_not_items(ts_deck *d, const config_setting_t *s,
                     : x->first_item       ? "first_item"
                     : x->normalise        ? "normalise"
                     : x->negatives != 1   ? "negatives"
+                    : x->log_q            ? "log_q"
+                    : is_by_frequency(x)  ? "draw"
                     : x->temperature != 1 ? "temperature"
                                           : NULL;
   if (key)
@@ -158,9 +164,17 @@ static void check_items(ts_deck *d, const config_setting_t *s,
                         const ts_task_config *x) {
   const ts_config *c = d->config;
   const bool cosine = !strcmp(x->loss, "cosine_contrastive");
-  check_key(d, s, x, "negatives",
-            !strcmp(x->loss, "full_softmax") && x->negatives != 1,
-            "sampled_softmax");
+  const bool full = !strcmp(x->loss, "full_softmax");
+  const char *sampled = "sampled_softmax";
+  check_key(d, s, x, "negatives", full && x->negatives != 1, sampled);
+  check_key(d, s, x, "draw", full && is_by_frequency(x), sampled);
+  check_key(d, s, x, "log_q", x->log_q && strcmp(x->loss, sampled), sampled);
+  if (x->log_q && !is_by_frequency(x))
+    ts_deck_error(d, s,
+                  "model.outputs: log_q of \"%.80s\" is for draw = "
+                  "\"frequency\": where all items are drawn alike it changes "
+                  "nothing",
+                  x->name);
   check_target(d, s, x);
   check_exclude(d, s, x);
   check_key(d, s, x, "label", *x->label != '\0', "bce and others with labels");

@@ -12,6 +12,7 @@
 #include "io/batch_store.h"
 #include "io/rows.h"
 #include "io/split.h"
+#include "io/target_law.h"
 
 #define DECLARE(name) extern const ts_source_ops ts_source_##name;
 TS_DATA_FORMATS(DECLARE)
@@ -163,5 +164,7 @@ bool ts_source_words(const ts_source *s, int32_t feature, ts_words *words) {
 }
 
 void ts_source_close(ts_source *s) {
-  if (s) s->ops->close(s);
+  if (!s) return;
+  ts_target_law_destroy(s->law);
+  s->ops->close(s);
 }

@@ -114,6 +114,9 @@ struct ts_source {
   bool learning; /* for ts_source_learn_numbers read leaves ids of numbers as
                     they are in the data, -1: missing, and gives the numbers of
                     columns to ts_scales_learn, not to the batch */
+  struct ts_target_law
+      *law;      /* what targets are drawn by (io/target_law.h), made
+                    for the training split; NULL: evenly; owned */
   int n_threads; /* for read: who calls it sets it; 1 once opened */
   /* Counted by read, for the log: fields missing at a record's end, records
    * skipped, ids dropped. */

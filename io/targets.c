@@ -9,6 +9,7 @@
 #include "base/rng.h"
 #include "base/tasks.h"
 #include "io/batch_store.h"
+#include "io/target_law.h"
 
 enum { TRIES = 100 };
 
@@ -33,6 +34,7 @@ struct ts_targets {
   int64_t *out_at, *out; /* of a batch: ts_batch.left_out */
   size_t out_at_bytes, out_bytes;
   ts_id_set set;
+  const ts_target_law *law; /* NULL: evenly */
   bool said;
   ts_targets_place place;
   ts_all_items *all_items; /* (run.accumulate) */
@@ -83,6 +85,10 @@ void ts_targets_destroy(ts_targets *t) {
   if (!t) return;
   ts_mem_free_all(t->exclude, t->at, t->aside, t->out_at, t->out, t->set.id,
                   t->set.stamp, t->all_items, t);
+}
+
+void ts_targets_use(ts_targets *t, const ts_target_law *law) {
+  if (t) t->law = law;
 }
 
 void ts_targets_at(ts_targets *t, const ts_targets_place *place) {
@@ -184,6 +190,8 @@ static uint32_t next_word(ts_words_of *w) {
 static int64_t next_id(const ts_targets *t, ts_words_of *w) {
   const uint64_t n = (uint64_t)(t->rows - t->task->first_item);
   const uint64_t x = next_word(w);
+  if (t->law && t->place.training)
+    return ts_target_law_draw(t->law, (uint32_t)x, next_word(w));
   uint64_t at = x * n >> 32;
   if (n >> 20) /* a word alone would prefer some */
     at = (uint64_t)(((__uint128_t)(x << 32 | next_word(w)) * n) >> 64);

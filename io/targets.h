@@ -4,7 +4,8 @@
  * A bag has the m ids that are wanted.  It becomes m times 1 + N of them: each
  * wanted id, and N that are not behind it.  In training, and in evaluations
  * whose data give none (task->given), they are drawn: uniformly from the
- * table's rows [first_item, rows), other than the wanted one, and than those in
+ * table's rows [first_item, rows), or in training by a law (target_law.h),
+ * other than the wanted one, and than those in
  * the sample's bags of task->exclude, wanted ones included, as long as a
  * hundred tries find another.  A number follows from run.seed, the epoch, the
  * sample's place in it, the target's place in its bag and how manieth it is,
@@ -33,6 +34,8 @@ typedef struct ts_targets ts_targets;
 /* *OUT stays NULL where CONFIG has no output over items. */
 ts_err ts_targets_create(ts_targets **out, const ts_config *);
 void ts_targets_destroy(ts_targets *);
+/* Draws of training go by LAW, which must stay, unless it is NULL. */
+void ts_targets_use(ts_targets *, const struct ts_target_law *law);
 /* Which samples a store is filled with next. */
 typedef struct ts_targets_place {
   bool training;

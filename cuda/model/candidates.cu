@@ -48,12 +48,12 @@ ts_err ts_cuda_targets(const ts_targets_args *a) {
 
 /* The same in all lanes. */
 static __device__ __forceinline__ float
-ts_candidate_score(const ts_candidates_args &a, const float *q, int32_t item) {
-  const float *x = a.items + item * a.item_stride;
+ts_candidate_score(const ts_candidates_args &a, const float *q, int64_t m) {
+  const float *x = a.items + a.index[m] * a.item_stride;
   float sum = 0;
   ts_lanes_each(a.dim, [&](int32_t c) { sum = fmaf(q[c], __ldg(x + c), sum); });
   sum = a.scale * ts_warp_sum(sum);
-  return a.shift ? sum - a.shift[item] : sum;
+  return a.shift ? sum - a.shift[a.ids[m]] : sum;
 }
 
 /* Scores of target T, kept where derivatives will be; loss and rank. */
@@ -62,11 +62,11 @@ ts_candidate_look(const ts_candidates_args &a, int64_t t) {
   const int32_t *index = a.index + t * a.n_each;
   const float *q = a.q + a.row[t] * a.q_stride;
   const bool first = threadIdx.x % 32 == 0;
-  const float wanted = ts_candidate_score(a, q, index[0]);
+  const float wanted = ts_candidate_score(a, q, t * a.n_each);
   ts_candidate_sum sum = ts_candidate_begin(a.kind, wanted);
   float rank = 0;
   for (int32_t k = 1; k < a.n_each; k++) {
-    const float s = ts_candidate_score(a, q, index[k]);
+    const float s = ts_candidate_score(a, q, t * a.n_each + k);
     if (a.grad && first) a.grad[t * a.n_each + k] = s;
     if (index[k] == index[0]) continue;
     rank += ts_candidate_above(s, wanted);

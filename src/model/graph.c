@@ -77,6 +77,7 @@ static ts_layer_run run_of(const ts_graph *g, int32_t batch,
                         .n_global = g->base.pass.n_global,
                         .slices = g->base.pass.slices,
                         .n_targets = g->base.pass.n_targets,
+                        .log_q = g->base.pass.log_q,
                         .views = &g->views,
                         .hooks = hooks,
                         .lane = lane};

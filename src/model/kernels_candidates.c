@@ -51,7 +51,8 @@ enum { LANES = 16 };
 /* A sum in the order of LANES partial ones, whatever the CPU. */
 TS_CLONES
 static void score_all(float *restrict s, const ts_candidates_args *a,
-                      const float *restrict q, const int32_t *index) {
+                      const float *restrict q, int64_t t) {
+  const int32_t *index = a->index + t * a->n_each;
   const int32_t whole = a->dim / LANES * LANES;
   for (int32_t k = 0; k < a->n_each; k++) {
     const float *x = a->items + (int64_t)index[k] * a->item_stride;
@@ -62,7 +63,7 @@ static void score_all(float *restrict s, const ts_candidates_args *a,
     for (int by = LANES / 2; by > 0; by /= 2)
       for (int l = 0; l < by; l++) part[l] += part[l + by];
     s[k] = a->scale * (part[0] + rest);
-    if (a->shift) s[k] -= a->shift[index[k]];
+    if (a->shift) s[k] -= a->shift[a->ids[t * a->n_each + k]];
   }
 }
 
@@ -96,7 +97,7 @@ static ts_err candidates_forward(const ts_candidates_args *a) {
   for (int64_t t = 0; t < a->n_targets; t++) {
     float *s = a->grad ? a->grad + t * a->n_each
                        : own + (int64_t)omp_get_thread_num() * a->n_each;
-    score_all(s, a, a->q + a->row[t] * a->q_stride, a->index + t * a->n_each);
+    score_all(s, a, a->q + a->row[t] * a->q_stride, t);
     judge(a, t, s);
   }
   ts_mem_free(own);

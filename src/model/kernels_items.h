@@ -30,8 +30,8 @@ typedef struct ts_targets_args {
 
 /* A loss over candidates.  Those of target t are the rows index[t n_each + k]
  * of ITEMS, k < n_each, the first of which is wanted, the others, N = n_each -
- * 1, negatives.  With s_k = scale q[row[t]] . items[..] - shift[..], where
- * SHIFT is not NULL, and sp(x) = log(1 + exp(x)) the loss l_t is
+ * 1, negatives.  With s_k = scale q[row[t]] . items[..] - shift[ids[t n_each +
+ * k]], where SHIFT is not NULL, and sp(x) = log(1 + exp(x)) the loss l_t is
  *   bce          sp(-s_0) + 1/N sum over k > 0 of sp(s_k)
  *   softmax      log of the sum over all k of exp(s_k) - s_0
  *   bpr          1/N sum over k > 0 of sp(s_k - s_0)
@@ -61,7 +61,8 @@ typedef enum {
 typedef struct ts_candidates_args {
   const float *q;                      /* (n_rows, q_stride) */
   const float *items;                  /* (n_items, item_stride) */
-  const float *shift;                  /* (n_items) or NULL */
+  const float *shift;                  /* by id, or NULL */
+  const int64_t *ids;                  /* (n_targets, n_each) of shift */
   const int32_t *index;                /* (n_targets, n_each) */
   const int32_t *row, *sample, *first; /* as in ts_targets_args */
   const int64_t *offsets;

@@ -170,6 +170,7 @@ typedef struct ts_layer_run {
   int64_t n_global;          /* samples of all ranks in this (micro-)batch */
   ts_slices slices;          /* as in ts_model_pass */
   const int64_t *n_targets;  /* likewise */
+  const float *log_q;        /* likewise */
   const ts_emb_views *views; /* NULL where layers are below them */
   const ts_layer_hooks *hooks;
   ts_lane *lane;

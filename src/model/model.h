@@ -55,6 +55,9 @@ typedef struct ts_model_pass {
    * each rank (host memory; NULL: there is one rank). */
   ts_slices slices;
   const int64_t *n_targets;
+  /* By id the log of how often an item is drawn, memory of the device; NULL:
+   * alike. */
+  const float *log_q;
 } ts_model_pass;
 
 struct ts_model {

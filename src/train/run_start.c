@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "io/deck.h"
 #include "io/split.h"
+#include "io/target_law.h"
 #include "train/pipeline.h"
 #include "train/planning.h"
 #include "train/run_impl.h"
@@ -257,6 +258,17 @@ static void say_words(const ts_vocabularies *v) {
           ts_str_bytes(size, bytes));
 }
 
+/* Where a loss takes it, the law of draws to where kernels see it. */
+static ts_err bring_law(ts_trainer *t, const ts_target_law *law) {
+  if (!law || !t->config->model.tasks[0].log_q) return TS_OK;
+  const int64_t rows = law->first + law->n;
+  TS_DO(ts_arrays_take(&t->arrays, t->device, &t->log_q, rows, sizeof *t->log_q,
+                       TS_TAG_INPUT));
+  TS_DO(ts_lane_copy(t->compute, t->log_q, law->log_q,
+                     (size_t)rows * sizeof *t->log_q));
+  return ts_lane_sync(t->compute);
+}
+
 ts_err ts_run_open_data(ts_run *r) {
   ts_err err = TS_OK;
   const ts_config *c = r->config;
@@ -273,6 +285,8 @@ ts_err ts_run_open_data(ts_run *r) {
   if (!r->train)
     TS_TRY(ts_source_open(&r->train, c, TS_SPLIT_TRAIN, learnt, r->t->control));
   TS_TRY(ts_negatives_take(&r->train, r->t->control));
+  TS_TRY(ts_target_law_take(&r->train->law, r->train, r->t->control));
+  TS_TRY(ts_settle(r->t, bring_law(r->t, r->train->law)));
   if (r->train->ops->state_save)
     TS_TRY(ts_settle(r->t, r->train->ops->state_save(r->train, &state)));
   if (c->data.eval.n || r->train->ops->no_files)

@@ -38,6 +38,7 @@ static ts_emb_views views_of(const ts_trainer *t, const ts_inflight *c) {
     t->tokens[f] = c->batch->kjt.features[f];
     t->tokens[f].lengths = ts_upload_address(c->upload, t->tokens[f].lengths);
     t->tokens[f].offsets = ts_upload_address(c->upload, t->tokens[f].offsets);
+    t->tokens[f].ids = ts_upload_address(c->upload, t->tokens[f].ids);
     const ts_spread *once = ts_ebc_batch_spread(fl, f);
     t->spread[f] = once ? *once : (ts_spread){0};
   }
@@ -103,7 +104,8 @@ ts_err ts_stage_forward(ts_trainer *t, ts_inflight *c, bool with_grad,
                             .first = b->first,
                             .n_global = c->verdict.n_global,
                             .slices = ts_batch_slices(b),
-                            .n_targets = t->n_targets};
+                            .n_targets = t->n_targets,
+                            .log_q = t->log_q};
   /* The bottom of the model runs while embeddings travel. */
   TS_DO(ts_model_dense_forward(m, c->inputs.dense, b->n, &hooks, t->compute));
   TS_DO(ts_lane_wait(t->compute, c->ready));

@@ -84,6 +84,7 @@ typedef struct ts_trainer {
   ts_jagged *tokens;  /* (n_features) of the batch under way, where kernels see
                          them; NULL: no table has pooling "none" */
   ts_spread *spread;  /* (n_features) likewise, of candidates */
+  float *log_q;       /* as in ts_model_pass; NULL: no output takes it */
   int64_t *n_targets; /* (n_ranks) of the batch that goes forward; or NULL */
   ts_params params;   /* of collection, model and tasks, in forward's order;
                          borrowed, but for the list */

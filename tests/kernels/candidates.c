@@ -116,6 +116,8 @@ static ts_err run_candidates(const ts_kernels *k, const void *arg) {
   return k->candidates_items(&a);
 }
 
+enum { IDS = 50 }; /* of shifts */
+
 static ts_candidates_args some(int i) {
   static const int32_t each[] = {4, 1, 2, 9, 101};
   const wanted w = draw(i, each[i % 5]);
@@ -140,7 +142,7 @@ static ts_candidates_args some(int i) {
   if (i % 3 == 0) /* equal scores */
     memcpy(items, items + a.item_stride, (size_t)a.dim * sizeof *items);
   a.items = items;
-  a.shift = i % 5 == 2 ? lt_numbers(a.n_items, 1) : NULL;
+  a.shift = i % 5 == 2 ? lt_numbers(IDS, 1) : NULL;
   a.by = lt_numbers(w.n_samples * a.by_stride, 1);
   return a;
 }
@@ -150,13 +152,16 @@ static void choose(ts_candidates_args *a) {
   const int64_t n = a->n_targets * a->n_each;
   int32_t *index = kt_array(n, 4, 0), *member = kt_array(n, 4, 0);
   int32_t *start = kt_zeros(a->n_items + 1, 4), at = 0;
+  int64_t *ids = kt_array(n, 8, 0);
   for (int64_t m = 0; m < n; m++) index[m] = kt_below((int32_t)a->n_items);
+  for (int64_t m = 0; m < n; m++) ids[m] = kt_below(IDS);
   for (int32_t u = 0; u < a->n_items; u++) {
     for (int32_t m = 0; m < n; m++)
       if (index[m] == u) member[at++] = m;
     start[u + 1] = at;
   }
   a->index = index;
+  a->ids = ids;
   a->member_start = start;
   a->member = member;
 }
@@ -172,8 +177,10 @@ static double score(const ts_candidates_args *a, int64_t t, int32_t k,
     sum += one;
     *of += fabs(one);
   }
-  *of = *of * (double)a->scale + (a->shift ? fabs((double)a->shift[u]) : 0);
-  return (double)a->scale * sum - (a->shift ? (double)a->shift[u] : 0);
+  const double shift =
+      a->shift ? (double)a->shift[a->ids[t * a->n_each + k]] : 0;
+  *of = *of * (double)a->scale + fabs(shift);
+  return (double)a->scale * sum - shift;
 }
 
 static double sp(double x) {

@@ -1,14 +1,16 @@
 /* full_softmax.c - the contract of the kernels of the softmax over all items:
  * what is taken for the products, blocks of scores, losses from parts,
- * gradients; against formulas in double.  Of the whole, with its products,
- * tests/run/items.sh knows the losses and gradients.
+ * gradients, and all of it behind each other; against formulas in double.  Of
+ * the layer, and of ranks, tests/run/items.sh knows the losses and gradients.
  * ranks: 1  fake: 1  emulated: 1  isa: none
  * seconds: 120 */
 #include "kernel_table.h"
 #include "tests/kernels/layers.h"
 
 KT_CONTRACT("full_softmax_take full_softmax_part full_softmax_slopes "
-            "full_softmax_loss full_softmax_factor full_softmax_give")
+            "full_softmax_loss full_softmax_factor full_softmax_give contract")
+
+enum { ITEMS = 60 }; /* at most, where samples bring all of them */
 
 /* Where things lie: bags of wanted ids and a slice each. */
 typedef struct bags {
@@ -40,17 +42,20 @@ static void put_sample(ts_full_softmax_args *a, bags *w, int64_t b,
 }
 
 /* Samples of one row and any number of targets, or of rows, and targets that
- * are the last ones'. */
-static ts_full_softmax_args some(int i, bags *w) {
+ * are the last ones'.  They bring a part of the items along, or ALL of them. */
+static ts_full_softmax_args some(int i, bool all, bags *w) {
   ts_full_softmax_args a = {
       .n_samples = i % 9 ? 1 + kt_below(40) : 0,
       .dim = 1 + kt_below(i % 3 ? 70 : 6),
       .scale = i % 4 ? 1 : 1.7f,
       .by_stride = 1 + kt_below(3),
   };
-  const int64_t lower = kt_below(20), all = i % 5 ? 1 + kt_below(300) : 0;
-  a.slices = (ts_slices){all, lower, lower + a.n_samples + kt_below(20) + 1};
-  a.n_items = ts_slices_before(a.slices, a.n_samples) + 1 + kt_below(20);
+  const int64_t lower = kt_below(20), n = i % 5 ? 1 + kt_below(300) : 0;
+  a.slices = (ts_slices){n, lower, lower + a.n_samples + kt_below(20) + 1};
+  if (all)
+    a.slices = (ts_slices){a.n_samples ? 1 + n % ITEMS : 0, 0, a.n_samples};
+  a.n_items = ts_slices_before(a.slices, a.n_samples);
+  if (!all) a.n_items += 1 + kt_below(20);
   const int64_t most = 12 * a.n_samples + a.n_items;
   *w = (bags){.index = kt_array(most, 4, 0),
               .what = kt_array(most, 4, 0),
@@ -91,7 +96,7 @@ TS_TEST(takes) {
   for (int i = 0; i < 60; i++) {
     bags w;
     lt_begin();
-    ts_full_softmax_args a = some(i, &w);
+    ts_full_softmax_args a = some(i, false, &w);
     a.targets = lt_out(a.n_targets * a.dim, 4);
     a.columns = lt_out(a.n_columns * a.dim, 4);
     a.wanted = lt_out(a.n_targets, 4);
@@ -167,10 +172,11 @@ static ts_err run_losses(const ts_kernels *k, const void *arg) {
 
 /* Parts of ranks, some of which have no columns. */
 static double log_sum_of(float *parts, int64_t n, int64_t t, int32_t n_parts) {
+  const int32_t kept = kt_below(n_parts);
   double sum = 0;
   for (int32_t r = 0; r < n_parts; r++) {
     float *p = parts + (r * n + t) * 2;
-    const bool none = r > 0 && kt_below(4) == 0;
+    const bool none = r != kept && kt_below(4) == 0;
     p[0] = none ? -INFINITY : lt_number(20);
     p[1] = none ? 0 : 1 + fabsf(lt_number(30));
     if (!none) sum += (double)p[1] * exp((double)p[0]);
@@ -182,7 +188,7 @@ TS_TEST(losses_of_parts) {
   for (int i = 0; i < 40; i++) {
     bags w;
     lt_begin();
-    ts_full_softmax_args a = some(i, &w);
+    ts_full_softmax_args a = some(i, false, &w);
     a.n_parts = 1 + kt_below(5);
     a.wanted = lt_numbers(a.n_targets, 9);
     a.by = lt_numbers(a.n_samples * a.by_stride, 1);
@@ -233,36 +239,234 @@ static void want_ditems(const ts_full_softmax_args *a) {
     }
 }
 
-/* Gradients of items over the items themselves, too; of queries, or not. */
+/* Where each item is among the ids. */
+static void find_members(ts_full_softmax_args *a, const bags *w) {
+  int32_t *member = kt_array(w->n_ids, 4, 0), at = 0;
+  int32_t *start = kt_zeros(a->n_items + 1, 4);
+  for (int32_t u = 0; u < a->n_items; u++) {
+    for (int32_t p = 0; p < w->n_ids; p++)
+      if (w->index[p] == u) member[at++] = p;
+    start[u + 1] = at;
+  }
+  a->member = member;
+  a->member_start = start;
+}
+
+/* Gradients of queries, or not; of items over the items themselves, too. */
+static void give_to(ts_full_softmax_args *a, int i) {
+  if (i % 4) a->dq = lt_out(a->n_rows * a->q_stride, 4);
+  if (i % 3) {
+    a->ditems = lt_out(a->n_items * a->item_stride, 4);
+  } else {
+    a->ditems = (float *)a->items;
+    lt_over(a->items, a->n_items * a->item_stride, 4);
+  }
+}
+
 TS_TEST(gives) {
   for (int i = 0; i < 60; i++) {
     bags w;
     lt_begin();
-    ts_full_softmax_args a = some(i, &w);
-    int32_t *member = kt_array(w.n_ids, 4, 0), at = 0;
-    int32_t *start = kt_zeros(a.n_items + 1, 4);
-    for (int32_t u = 0; u < a.n_items; u++) {
-      for (int32_t p = 0; p < w.n_ids; p++)
-        if (w.index[p] == u) member[at++] = p;
-      start[u + 1] = at;
-    }
-    a.member = member;
-    a.member_start = start;
+    ts_full_softmax_args a = some(i, false, &w);
+    find_members(&a, &w);
     a.what = w.what;
     a.wanted_row = w.wanted_row;
     a.targets = lt_numbers(a.n_targets * a.dim, 1);
     a.dtargets = lt_numbers(a.n_targets * a.dim, 1);
     a.dcolumns = lt_numbers(a.n_columns * a.dim, 1);
     a.factor = lt_numbers(2 * a.n_targets, 1);
-    if (i % 4) a.dq = lt_out(a.n_rows * a.q_stride, 4);
-    if (i % 3) {
-      a.ditems = lt_out(a.n_items * a.item_stride, 4);
-    } else {
-      a.ditems = (float *)a.items;
-      lt_over(a.items, a.n_items * a.item_stride, 4);
-    }
+    give_to(&a, i);
     if (a.dq) want_dq(&a, a.items);
     want_ditems(&a);
     lt_check(run_give, &a);
+  }
+}
+
+/* ---- all of it ----------------------------------------------------------- */
+
+enum { PARTS = 4 };
+
+/* The columns from cut[r] to cut[r + 1] are those of a rank R, which may have
+ * none; the queries are all ranks', BLOCK of them at a time. */
+typedef struct whole {
+  ts_full_softmax_args a;
+  float *dtargets, *dcolumns; /* a's */
+  int64_t cut[PARTS + 1], block;
+} whole;
+
+/* What rank R does with the queries from I on: its part of the losses. */
+static ts_err run_part(const ts_kernels *k, const whole *w, int32_t r,
+                       int64_t i) {
+  ts_full_softmax_args a = w->a;
+  a.n_block = a.n_targets - i < w->block ? a.n_targets - i : w->block;
+  a.n_columns = w->cut[r + 1] - w->cut[r];
+  a.part += (r * a.n_targets + i) * 2;
+  const ts_contract_args score = {.c = a.s,
+                                  .a = a.targets + i * a.dim,
+                                  .b = a.columns + w->cut[r] * a.dim,
+                                  .cs = {.r = a.n_columns, .c = 1},
+                                  .as = {.r = a.dim, .c = 1},
+                                  .bs = {.r = a.dim, .c = 1},
+                                  .n_b = 1,
+                                  .n_h = 1,
+                                  .n_i = (int32_t)a.n_block,
+                                  .n_j = (int32_t)a.n_columns,
+                                  .n_k = a.dim,
+                                  .scale = a.scale};
+  if (a.n_columns) TS_DO(k->contract(&score));
+  return k->full_softmax_part(&a);
+}
+
+/* Its part of the gradients, from the scores that run_part leaves. */
+static ts_err run_grads(const ts_kernels *k, const whole *w, int32_t r,
+                        int64_t i) {
+  ts_full_softmax_args a = w->a;
+  TS_DO(run_part(k, w, r, i));
+  a.n_block = a.n_targets - i < w->block ? a.n_targets - i : w->block;
+  a.n_columns = w->cut[r + 1] - w->cut[r];
+  a.factor += 2 * i;
+  TS_DO(k->full_softmax_slopes(&a));
+  if (!a.n_columns) return TS_OK;
+  ts_contract_args c = {.c = w->dtargets + i * a.dim,
+                        .a = a.s,
+                        .b = a.columns + w->cut[r] * a.dim,
+                        .cs = {.r = a.dim, .c = 1},
+                        .as = {.r = a.n_columns, .c = 1},
+                        .bs = {.r = 1, .c = a.dim},
+                        .n_b = 1,
+                        .n_h = 1,
+                        .n_i = (int32_t)a.n_block,
+                        .n_j = a.dim,
+                        .n_k = a.n_columns,
+                        .scale = 1,
+                        .add = true};
+  TS_DO(k->contract(&c));
+  c.c = w->dcolumns + w->cut[r] * a.dim;
+  c.b = a.targets + i * a.dim;
+  c.as = (ts_stride4){.r = 1, .c = a.n_columns};
+  c.n_i = (int32_t)a.n_columns;
+  c.n_k = a.n_block;
+  return k->contract(&c);
+}
+
+static ts_err run_whole(const ts_kernels *k, const void *arg) {
+  whole w = *(const whole *)arg;
+  kt_at_all(&w, sizeof w);
+  TS_DO(k->full_softmax_take(&w.a));
+  for (int32_t r = 0; r < w.a.n_parts; r++)
+    for (int64_t i = 0; i < w.a.n_targets; i += w.block)
+      TS_DO(run_part(k, &w, r, i));
+  TS_DO(k->full_softmax_loss(&w.a));
+  TS_DO(k->full_softmax_factor(&w.a));
+  for (int32_t r = 0; r < w.a.n_parts; r++)
+    for (int64_t i = 0; i < w.a.n_targets; i += w.block)
+      TS_DO(run_grads(k, &w, r, i));
+  return k->full_softmax_give(&w.a);
+}
+
+static float *own_zeros(int64_t n) {
+  float *p = kt_zeros(n, 4);
+  kt_compare(p, KT_OWN);
+  return p;
+}
+
+/* What the kernels leave for each other. */
+static whole room_for(ts_full_softmax_args a, const bags *w, int i) {
+  whole x = {.block = 1 + kt_below(i % 2 ? 9 : 200)};
+  a.n_parts = 1 + kt_below(PARTS);
+  for (int32_t r = 0; r < a.n_parts; r++) {
+    const int64_t left = a.n_columns - x.cut[r];
+    const bool last = r == a.n_parts - 1, none = kt_below(3) == 0;
+    x.cut[r + 1] = x.cut[r] + (last   ? left
+                               : none ? 0
+                                      : kt_below((int32_t)left + 1));
+  }
+  a.targets = kt_own(a.n_targets * a.dim, 4);
+  a.columns = kt_own(a.n_columns * a.dim, 4);
+  a.wanted = kt_own(a.n_targets, 4);
+  a.wanted_row = kt_array(a.n_targets, 4, 0);
+  a.what = kt_array(w->n_ids, 4, 0);
+  a.s = kt_own(x.block * a.n_columns, 4);
+  a.part = kt_own(2 * a.n_targets * a.n_parts, 4);
+  a.parts = a.part;
+  a.factor = kt_own(2 * a.n_targets, 4);
+  x.dtargets = own_zeros(a.n_targets * a.dim);
+  x.dcolumns = own_zeros(a.n_columns * a.dim);
+  a.dtargets = x.dtargets;
+  a.dcolumns = x.dcolumns;
+  x.a = a;
+  return x;
+}
+
+static double loss_of(const double *s, int64_t n, int32_t wanted) {
+  double sum = 0;
+  for (int64_t u = 0; u < n; u++) sum += exp(s[u]);
+  return log(sum) - s[wanted];
+}
+
+/* Its derivative by s[u], of differences. */
+static double slope_of(double *s, int64_t n, int32_t wanted, int32_t u) {
+  const double own = s[u], h = 1e-5;
+  s[u] = own + h;
+  const double up = loss_of(s, n, wanted);
+  s[u] = own - h;
+  const double down = loss_of(s, n, wanted);
+  s[u] = own;
+  return (up - down) / (2 * h);
+}
+
+/* The loss of target T, and what it adds to the gradients. */
+static void add_target(const ts_full_softmax_args *a, int64_t t, int32_t wanted,
+                       double *dq, double *di) {
+  const float *q = a->q + a->row[t] * a->q_stride;
+  const int32_t b = a->sample[t];
+  const double by = (double)a->by[b * a->by_stride] /
+                    (double)(a->offsets[b + 1] - a->offsets[b]);
+  double s[ITEMS];
+  for (int32_t u = 0; u < a->n_items; u++) {
+    s[u] = 0;
+    for (int32_t c = 0; c < a->dim; c++)
+      s[u] += (double)a->scale * (double)q[c] *
+              (double)a->items[u * a->item_stride + c];
+  }
+  lt_want(a->loss, t, loss_of(s, a->n_items, wanted), 4);
+  for (int32_t u = 0; u < a->n_items; u++) {
+    const double g = by * (double)a->scale * slope_of(s, a->n_items, wanted, u);
+    for (int32_t c = 0; c < a->dim; c++) {
+      dq[a->row[t] * a->dim + c] +=
+          g * (double)a->items[u * a->item_stride + c];
+      di[u * a->dim + c] += g * (double)q[c];
+    }
+  }
+}
+
+static void want_rows(const float *to, int64_t stride, const double *x,
+                      int64_t n, int32_t dim, double of) {
+  for (int64_t r = 0; r < n; r++)
+    for (int32_t c = 0; c < dim; c++)
+      lt_want(to, r * stride + c, x[r * dim + c], of);
+}
+
+/* Samples that bring all items along: the gradient of the mean of log of the
+ * sum of exp(s) - s_0 over a sample's targets, from differences. */
+TS_TEST(chain) {
+  for (int i = 0; i < 40; i++) {
+    bags w;
+    lt_begin();
+    ts_full_softmax_args a = some(i, true, &w);
+    find_members(&a, &w);
+    a.by = lt_numbers(a.n_samples * a.by_stride, 1);
+    a.loss = lt_out(a.n_targets, 4);
+    give_to(&a, i);
+    double *dq = kt_zeros(a.n_rows * a.dim, 8);
+    double *di = kt_zeros(a.n_items * a.dim, 8);
+    for (int64_t t = 0; t < a.n_targets; t++)
+      add_target(&a, t, w.wanted_row[t], dq, di);
+    if (a.dq) want_rows(a.dq, a.q_stride, dq, a.n_rows, a.dim, 2);
+    want_rows(a.ditems, a.item_stride, di, a.n_items, a.dim, 2);
+    const whole x = room_for(a, &w, i);
+    lt_check(run_whole, &x);
+    same(x.a.what, w.what, w.n_ids);
+    same(x.a.wanted_row, w.wanted_row, a.n_targets);
   }
 }

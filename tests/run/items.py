@@ -6,10 +6,10 @@ says.  Writes the losses to OUT.txt and the tables to OUT.npz."""
 import csv, sys
 import h5py
 import numpy as np
-from negatives import draw
+from negatives import alias, draw
 
 data, checkpoint, loss, n_steps, out = sys.argv[1:4] + [int(sys.argv[4]), sys.argv[5]]
-o = dict(negatives=3, temperature=1.0, normalise=False, margin=0.9, weight=1.0, first=0, exclude="", by="tokens", seed=7,
+o = dict(negatives=3, temperature=1.0, normalise=False, margin=0.9, weight=1.0, first=0, exclude="", log_q=0, frequency=0, by="tokens", seed=7,
          batch=16, lr=0.5)
 o.update((k, type(o[k])(eval(v)) if not isinstance(o[k], str) else v) for k, v in (x.split("=") for x in sys.argv[6:]))
 def sp(x):
@@ -50,6 +50,12 @@ with h5py.File(checkpoint) as f:
     E, U = (np.array(f["model"][BAGS % k], dtype=float) if BAGS % k in f["model"] else np.zeros((1, 1)) for k in ("item", "user"))
 rows = len(E)
 samples = [(int(r["user"]), ids_of(r["item"]), ids_of(r["next"])) for r in csv.DictReader(open(data))]
+counts = np.bincount([v for s in samples for v in s[2]], minlength=rows)
+law = alias([int(c) for c in counts[o["first"]:]]) if o["frequency"] else None
+if law:  # entries, two words each, give an item its share
+    share = np.bincount(law[1], [1 - k / 2**32 for k in law[0]], len(law[0])) + np.array(law[0]) / 2**32
+    assert abs(share / len(share) - counts[o["first"]:] / counts[o["first"]:].sum()).max() < 1e-8
+log_q = np.log(np.where(counts > 0, counts, 0.5) / counts[o["first"]:].sum()) * o["log_q"]
 with open(out + ".txt", "w") as losses:
     per = -(-len(samples) // o["batch"])
     for step in range(n_steps):
@@ -61,11 +67,11 @@ with open(out + ".txt", "w") as losses:
             barred = set(nexts) | (set(items) if o["by"] == "tokens" else set()) if o["exclude"] else set()
             for j, wanted in enumerate(nexts):
                 ids = [wanted] + ([v for v in range(o["first"], rows) if v != wanted] if loss == "full_softmax" else
-                                  draw(o["seed"], epoch, first + b, j, wanted, barred, o["first"], rows, o["negatives"]))
+                                  draw(o["seed"], epoch, first + b, j, wanted, barred, o["first"], rows, o["negatives"], law))
                 table, row, grad = (E, items[len(items) - len(nexts) + j], dE) if o["by"] == "tokens" else (U, user, dU)
                 q, e = table[row], E[ids]
                 nq, ne = (np.linalg.norm(q), np.linalg.norm(e, axis=1)) if o["normalise"] else (1.0, np.ones(len(ids)))
-                s = e @ q / (nq * ne) / o["temperature"]
+                s = e @ q / (nq * ne) / o["temperature"] - log_q[ids]
                 x, g = pair(s, ids)
                 total += x
                 g = g / (n * o["temperature"])

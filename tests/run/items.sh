@@ -72,6 +72,9 @@ sampled_bce-one negatives=1:negatives=1 first_item=5:first=5
 bpr-plain temperature=0.5:temperature=0.5
 sampled_softmax-plain
 sampled_softmax-normed normalise=true:normalise=True temperature=0.1:temperature=0.1 negatives=9:negatives=9
+sampled_softmax-often draw="frequency":frequency=1 negatives=9:negatives=9 first_item=3:first=3
+sampled_softmax-log_q draw="frequency":frequency=1 log_q=true:log_q=1 exclude=["next"]:exclude=1 negatives=9:negatives=9
+sampled_bce-often draw="frequency":frequency=1 negatives=2:negatives=2
 full_softmax-plain
 full_softmax-normed normalise=true:normalise=True temperature=0.1:temperature=0.1
 cosine_contrastive-plain normalise=true:normalise=True margin=0.1:margin=0.1 negative_weight=5.0:weight=5.0
@@ -149,7 +152,7 @@ emulated=$(dirname "$TESSERA")/tests/tessera-emulated
 if [ -x "$emulated" ]; then
   host=$TESSERA; TESSERA=$emulated
   for by in tokens user; do
-    for loss in sampled_bce-barred sampled_softmax-normed bpr-plain full_softmax-normed cosine_contrastive-plain; do
+    for loss in sampled_bce-barred sampled_softmax-normed sampled_softmax-log_q bpr-plain full_softmax-normed cosine_contrastive-plain; do
       check "emulated, $by, $loss" go 2 $by-$loss gpu-$by-$loss --set run.backend=emulated
       check "emulated, $by, $loss: close" close_losses $by-$loss-2 gpu-$by-$loss 1e-6 12
     done
@@ -165,6 +168,7 @@ mistake() { # CODE WORDS DECK [sed commands]
   [ $got = "$code" ] && [ "$(grep -c '^tessera: error:' "$work/err")" = 1 ] && grep -qF -- "$words" "$work/err" && return
   echo "code $got, not $code, or not one message \"$words\":"; cat "$work/err"; return 1
 }
+sed 's/\([,|]\)3[89]/\10/g' "$work/a.csv" > "$work/low.csv"
 check "no target" mistake 2 'a loss over items takes a feature of' tokens 's/target = "next"/target = "nxt"/'
 check "pooled items" mistake 2 'takes rows as they are (pooling = "none"; weighted = false)' user 's/pooling = "none"; //'
 check "another width" mistake 2 "the items' table has dim = 5: they have to be equally wide" user 's/rows = 40;/rows = 40; dim = 5;/'
@@ -175,6 +179,9 @@ check "two outputs" mistake 2 'so it is the only output' user 's/outputs = (/& {
 check "exclude" mistake 2 'no table has a feature "itm"' user 's/negatives = 3;/exclude = ["itm"];/'
 check "products" mistake 2 'is of cosines: give normalise = true' user 's/sampled_bce/cosine_contrastive/'
 check "margin" mistake 2 'margin of "next" is for loss "cosine_contrastive"' user 's/negatives = 3;/margin = 0.5;/'
+check "log_q of bce" mistake 2 'log_q of "next" is for loss "sampled_softmax"' user 's/negatives = 3;/draw = "frequency"; log_q = true;/'
+check "log_q of even draws" mistake 2 'log_q of "next" is for draw = "frequency"' user 's/sampled_bce/sampled_softmax/; s/negatives = 3;/log_q = true;/'
+check "no targets" mistake 3 'there is nothing to draw' user 's/negatives = 3;/draw = "frequency"; first_item = 38;/; s/a.csv/low.csv/'
 check "all have no negatives" mistake 2 'negatives of "next" is for loss "sampled_softmax"' user 's/sampled_bce/full_softmax/'
 check "ids of another table" mistake 2 'its ids are no items' user 's/negatives = 3;/exclude = ["user"];/'
 sed 's/^\([0-9]*\),[^,]*,\(.*\)$/\1,1,\2/' "$work/a.csv" > "$work/short.csv"

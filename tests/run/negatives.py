@@ -26,12 +26,28 @@ def words(seed, epoch, place, target):
         yield from philox([place & 0xffffffff, place >> 32, target, block], [key & 0xffffffff, key >> 32])
 
 
-def draw(seed, epoch, place, target, wanted, barred, first, rows, n):
-    """N ids from FIRST up to ROWS for a target of the sample at PLACE."""
+def alias(counts):
+    """The table of io/target_law.h: what an entry keeps below, and its other item."""
+    n, total = len(counts), sum(counts)
+    rest = [c * float(n) / total for c in counts]
+    keep, other = [0xffffffff] * n, list(range(n))
+    small, large = [k for k in range(n) if rest[k] < 1], [k for k in range(n) if rest[k] >= 1]
+    while small and large:
+        s, b = small.pop(), large[-1]
+        keep[s], other[s] = int(min(rest[s] * 2.0**32, 0xffffffff)), b
+        rest[b] -= 1 - rest[s]
+        if rest[b] < 1:
+            small.append(large.pop())
+    return keep, other
+
+
+def draw(seed, epoch, place, target, wanted, barred, first, rows, n, law=None):
+    """N ids from FIRST up to ROWS for a target of the sample at PLACE, evenly or by what alias gave."""
     w, ids = words(seed, epoch, place, target), []
     for _ in range(n):
         for _ in range(100):
-            i = first + (next(w) * (rows - first) >> 32)
+            at = next(w) * (rows - first) >> 32
+            i = first + (at if not law or next(w) < law[0][at] else law[1][at])
             if i != wanted and i not in barred:
                 break
         ids.append(i)

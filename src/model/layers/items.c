@@ -176,6 +176,9 @@ static ts_candidates_args candidates(const ts_layer *l, const ts_layer_run *r) {
   const ts_rows q = query_rows(l), items = item_rows(l, r);
   return (ts_candidates_args){.q = q.p,
                               .items = items.p,
+                              .shift =
+                                  x->log_q && r->training ? r->log_q : NULL,
+                              .ids = r->views->tokens[t->feature].ids,
                               .index = s->index,
                               .row = t->row,
                               .sample = t->sample,
