@@ -1,6 +1,6 @@
 /* schema_outputs.h - the schema's rows of an element of model.outputs: schema.c
  * has them in its list. */
-    WORD(OUTPUT, name, STRING, "label", NULL, "name of the task"),
+WORD(OUTPUT, name, STRING, "label", NULL, "name of the task"),
     WORD(OUTPUT, label, STRING, "", NULL,
          "column of its labels, which several may share; \"\": name"),
     WORD(OUTPUT, in, STRING, "", NULL,

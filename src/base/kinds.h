@@ -60,6 +60,7 @@
   X(din)                                                                       \
   X(bst)                                                                       \
   X(two_tower)                                                                 \
+  X(youtube_dnn)                                                               \
   X(mf_ccl)                                                                    \
   X(simplex)
 

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "run"))
-from negatives import draw
+from negatives import alias, draw
 
 STEPS, BATCH, LR, SEED = 20, 16, 0.2, 5
 # Norms of rows that are nearly zero make differences of rounding larger.
@@ -107,6 +107,11 @@ def two_tower(P, s):
     return linear(P, "user_tower.0", x)
 
 
+def youtube_dnn(P, s):
+    x = mlp(P, "deep", P["items"][s["history"]].mean(0, keepdim=True), 2, relu)
+    return linear(P, "user.0", x)
+
+
 def din(P, s):
     k, q = P["items"][s["history"]], P["items"][s["candidate"]]
     four = torch.cat([q.expand_as(k), k, q - k, q * k], 1)
@@ -143,6 +148,8 @@ CASES = {
                 ("ccl", 1000, 1.0, True, False, 0)),
     "two_tower": (two_tower, 64, "next", "user", ['{ name = "deep"; units = [8, 6]; }'],
                   ("softmax", 128, 0.1, True, False, 0)),
+    "youtube_dnn": (youtube_dnn, 64, "history next", None, ['{ name = "deep"; units = [8, 6]; }'],
+                    ("softmax", 128, 1.0, False, False, 0)),
     "din": (din, 6, "history candidate", "site",
             ['{ name = "deep"; units = [8, 6]; }',
              '{ name = "interest"; units = [7, 5]; }'], None),
@@ -150,6 +157,8 @@ CASES = {
             ['{ name = "place"; places = 5; }', '{ name = "deep"; units = [8, 6, 4]; }'],
             None),
 }
+# Their negatives are drawn as often as items are targets; log_q.
+BY_FREQUENCY = ("youtube_dnn",)
 TABLE = {"user": "users", "site": "sites"}
 
 
@@ -197,12 +206,24 @@ def read_data(path):
                 for r in csv.DictReader(f)]
 
 
-def loss_of(over, q, e):
+def law_of(case, samples):
+    """What draws go by, and what is taken from scores."""
+    if case[0].__name__ not in BY_FREQUENCY:
+        return None, torch.zeros(ROWS["items"])
+    counts = [0] * ROWS["items"]
+    for s in samples:
+        for i in s["next"]:
+            counts[i] += 1
+    share = torch.tensor([max(c, 0.5) / sum(counts) for c in counts], dtype=torch.float64)
+    return alias(counts), share.log()
+
+
+def loss_of(over, q, e, log_q):
     """Of a vector and its candidates' embeddings, the wanted one's first."""
     kind, n, temperature, normalise, _, _ = over
     if normalise:
         q, e = F.normalize(q, dim=0), F.normalize(e, dim=1)
-    s = e @ q / temperature
+    s = e @ q / temperature - log_q
     if kind == "bce":
         return F.softplus(-s[0]) + F.softplus(s[1:]).mean()
     if kind == "softmax":
@@ -213,6 +234,7 @@ def loss_of(over, q, e):
 def batch_loss(case, P, samples, at):
     model, over = case[0], case[5]
     total, n = 0, 0
+    law, log_q = law_of(case, samples) if over else (None, None)
     for b, s in enumerate(samples[at:at + BATCH]):
         if not over:
             z = model(P, s)[0, 0]
@@ -227,8 +249,8 @@ def batch_loss(case, P, samples, at):
         barred = set(s["item"]) | set(wanted) if over[4] else set()
         for j, w in enumerate(wanted):
             q = rows[len(rows) - len(wanted) + j] if len(rows) > 1 or case[0] in (sasrec, hstu) else rows[0]
-            ids = [w] + draw(SEED, 0, at + b, j, w, barred, over[5], ROWS["items"], over[1])
-            total = total + loss_of(over, q, P["items"][ids])
+            ids = [w] + draw(SEED, 0, at + b, j, w, barred, over[5], ROWS["items"], over[1], law)
+            total = total + loss_of(over, q, P["items"][ids], log_q[ids])
             n += 1
     return total / n
 
