@@ -1,12 +1,12 @@
 /* contract_body.h - sums of products over one index, for each instruction set.
  *
- * Rows of C are made of panels of 16 columns whose sums stay in registers, one
- * after the other over k: B's factors are a panel's, as they lie or packed, A's
- * are spread.  The sides change places where that saves packing or fills
- * panels.  Where C has a few elements and its factors lie side by side, sums
- * are those of 16 lanes.  Long sums of few elements, gradients of weights, are
- * cut into chunks, large products into slabs of rows, which threads share.  The
- * shape alone says which. */
+ * Rows of C are made of panels of 16 columns, one or two, whose sums stay in
+ * registers, one after the other over k: B's factors are a panel's, as they lie
+ * or packed, A's are spread.  The sides change places where that saves packing
+ * or fills panels.  Where C has a few elements and its factors lie side by
+ * side, sums are those of 16 lanes.  Long sums of few elements, gradients of
+ * weights, are cut into chunks, large products into slabs of rows, which
+ * threads share.  The shape alone says which. */
 #pragma once
 
 #include <omp.h>
@@ -20,7 +20,8 @@ typedef float ts_vec __attribute__((vector_size(4 * TS_WIDTH), aligned(4)));
 enum {
   LANES = 16,
   VECS = LANES / TS_WIDTH,
-  ROWS = TS_WIDTH == 16 ? 8 : 4, /* of a panel, by registers */
+  ROWS = TS_WIDTH == 16 ? 8 : 4,   /* of a panel, by registers */
+  PANELS = TS_WIDTH == 16 ? 2 : 1, /* at once, where none is packed */
   CHUNK = 512,
   SLAB = 32, /* rows at least; 8 times that where each packs B's factors */
   PIECES = 64,
@@ -62,14 +63,20 @@ TS_BODY void put_sum(const sum_product *p, int64_t i, int64_t j, float sum) {
   *c = p->add ? *c + p->scale * sum : p->scale * sum;
 }
 
-/* The same for LANES elements, which lie side by side. */
+/* The same for elements from J on, LANES or as many as there are. */
 TS_BODY void put_panel(const sum_product *p, int64_t i, int64_t j,
                        const ts_vec sum[VECS]) {
-  float *c = p->c + i * p->c_i + j;
-  for (int u = 0; u < VECS; u++) {
-    ts_vec *to = (ts_vec *)(c + u * TS_WIDTH);
-    *to = p->add ? *to + p->scale * sum[u] : p->scale * sum[u];
+  const int64_t n = p->n_j - j < LANES ? p->n_j - j : LANES;
+  float *c = p->c + i * p->c_i + j, sums[LANES];
+  if (n == LANES && p->c_j == 1) {
+    for (int u = 0; u < VECS; u++) {
+      ts_vec *to = (ts_vec *)(c + u * TS_WIDTH);
+      *to = p->add ? *to + p->scale * sum[u] : p->scale * sum[u];
+    }
+    return;
   }
+  for (int u = 0; u < VECS; u++) *(ts_vec *)(sums + u * TS_WIDTH) = sum[u];
+  for (int64_t q = 0; q < n; q++) put_sum(p, i, j + q, sums[q]);
 }
 
 /* B's factors, unless they are ones, and A's lie side by side. */
@@ -86,51 +93,56 @@ static void by_dots(const sum_product *p) {
     }
 }
 
-/* So many rows of C from I on, columns from J on, whose factors of B are at
- * PANEL, STEP apart. */
+/* So many rows of C from I on, PANELS side by side from column J on, whose
+ * factors of B are at PANEL, STEP apart. */
 TS_BODY void panel_rows(const sum_product *p, int64_t i, int64_t j,
-                        const float *panel, int64_t step, int rows) {
-  ts_vec s[ROWS][VECS] = {{{0}}};
+                        const float *panel, int64_t step, int rows,
+                        int panels) {
+  ts_vec s[ROWS][PANELS * VECS] = {{{0}}};
   const float *x[ROWS];
-  float sums[LANES];
   for (int r = 0; r < rows; r++) /* those that aren't there are the last */
     x[r] = p->a + (i + r < p->n_i ? i + r : p->n_i - 1) * p->a_i;
   for (int64_t k = 0; k < p->n_k; k++) {
-    ts_vec v[VECS];
-    for (int u = 0; u < VECS; u++)
+    ts_vec v[PANELS * VECS];
+    for (int u = 0; u < panels * VECS; u++)
       v[u] = *(const ts_vec *)(panel + k * step + u * TS_WIDTH);
     for (int r = 0; r < rows; r++)
-      for (int u = 0; u < VECS; u++) s[r][u] += x[r][k * p->a_k] * v[u];
+      for (int u = 0; u < panels * VECS; u++)
+        s[r][u] += x[r][k * p->a_k] * v[u];
   }
-  const int64_t n = p->n_j - j < LANES ? p->n_j - j : LANES;
-  for (int r = 0; r < rows && i + r < p->n_i; r++) {
-    if (n == LANES && p->c_j == 1) {
-      put_panel(p, i + r, j, s[r]);
-      continue;
-    }
-    for (int u = 0; u < VECS; u++) *(ts_vec *)(sums + u * TS_WIDTH) = s[r][u];
-    for (int64_t q = 0; q < n; q++) put_sum(p, i + r, j + q, sums[q]);
-  }
+  for (int r = 0; r < rows && i + r < p->n_i; r++)
+    for (int q = 0; q < panels; q++)
+      put_panel(p, i + r, j + q * LANES, s[r] + q * VECS);
+}
+
+/* All rows. */
+TS_BODY void panel_all(const sum_product *p, int64_t j, const float *panel,
+                       int64_t step, int panels) {
+  int64_t i = 0;
+  for (; i + ROWS / 2 < p->n_i; i += ROWS)
+    panel_rows(p, i, j, panel, step, ROWS, panels);
+  for (; i + ROWS / 4 < p->n_i; i += ROWS / 2)
+    panel_rows(p, i, j, panel, step, ROWS / 2, panels);
+  for (; i < p->n_i; i++) panel_rows(p, i, j, panel, step, 1, panels);
 }
 
 /* PACK: room for 16 columns of factors. */
 static void by_panels(const sum_product *p, float *pack) {
-  for (int64_t j = 0; j < p->n_j; j += LANES) {
+  int64_t j = 0;
+  if (p->b_j == 1)
+    for (; j + PANELS * LANES <= p->n_j; j += PANELS * LANES)
+      panel_all(p, j, p->b + j, p->b_k, PANELS);
+  for (; j < p->n_j; j += LANES) {
     const float *panel = p->b + j * p->b_j;
-    int64_t step = p->b_k, i = 0;
-    if (p->b_j != 1 || p->n_j - j < LANES) {
-      const int64_t n = p->n_j - j < LANES ? p->n_j - j : LANES;
-      for (int64_t k = 0; k < p->n_k; k++)
-        for (int64_t q = 0; q < LANES; q++)
-          pack[k * LANES + q] = q < n ? panel[k * p->b_k + q * p->b_j] : 0;
-      panel = pack;
-      step = LANES;
+    const int64_t n = p->n_j - j < LANES ? p->n_j - j : LANES;
+    if (p->b_j == 1 && n == LANES) {
+      panel_all(p, j, panel, p->b_k, 1);
+      continue;
     }
-    for (; i + ROWS / 2 < p->n_i; i += ROWS)
-      panel_rows(p, i, j, panel, step, ROWS);
-    for (; i + ROWS / 4 < p->n_i; i += ROWS / 2)
-      panel_rows(p, i, j, panel, step, ROWS / 2);
-    for (; i < p->n_i; i++) panel_rows(p, i, j, panel, step, 1);
+    for (int64_t k = 0; k < p->n_k; k++)
+      for (int64_t q = 0; q < LANES; q++)
+        pack[k * LANES + q] = q < n ? panel[k * p->b_k + q * p->b_j] : 0;
+    panel_all(p, j, pack, LANES, 1);
   }
 }
 

@@ -104,6 +104,18 @@ TS_TEST(contract_batch) {
   }
 }
 
+/* Large ones, whose rows threads share, sums in chunks or not. */
+TS_TEST(contract_large) {
+  for (int i = 0; i < 8; i++) {
+    const ts_contract_args t = {.n_b = 1,
+                                .n_h = 1,
+                                .n_i = 60 + kt_below(i % 3 ? 70 : 900),
+                                .n_j = 30 + kt_below(40),
+                                .n_k = i % 4 == 3 ? 1100 : 1 + kt_below(60)};
+    check_contract(t, i % 3 == 2, i % 4 != 2, false);
+  }
+}
+
 /* ---- map ----------------------------------------------------------------- */
 
 KT_CALL(run_map, map, ts_map_args)
