@@ -56,10 +56,10 @@ typedef struct ts_batch {
   void *owner; /* the loader's bookkeeping */
 } ts_batch;
 
-/* Ids of feature F's bag I but for the items that its sample brings along. */
-static inline int64_t ts_batch_given_ids(const ts_batch *b, int32_t f,
+/* Ids of a feature's bag I but for the items that its sample brings along. */
+static inline int64_t ts_batch_given_ids(const ts_batch *b, int32_t feature,
                                          int32_t i) {
-  const int64_t n = ts_jagged_length(&b->kjt.features[f], i);
+  const int64_t n = ts_jagged_length(&b->kjt.features[feature], i);
   return b->all_items ? n - ts_slices_length(b->all_items->slices, i) : n;
 }
 
