@@ -307,6 +307,20 @@ static void bring(const ts_targets *t, const ts_feature_store *x, int32_t b,
   if (x->offsets) x->offsets[b + 1] = to;
 }
 
+/* Its score would be in no sum, and grow without end. */
+static ts_err check_wanted(const ts_targets *t, const int64_t *ids, int64_t n,
+                           int32_t b) {
+  for (int64_t k = 0; t->place.training && k < n; k++)
+    if (ids[k] < t->task->first_item)
+      return ts_fail(TS_ERR_DATA,
+                     "sample %lld: feature %s has id %lld, which is no item, "
+                     "as first_item = %lld: loss full_softmax is over items "
+                     "alone",
+                     (long long)(t->place.first + b), t->task->target,
+                     (long long)ids[k], (long long)t->task->first_item);
+  return TS_OK;
+}
+
 /* Micro-batches from the last to the first, their samples likewise. */
 static ts_err bring_all(ts_targets *t, ts_batch_store *s) {
   const int32_t f = t->feature, n_local = s->batch.n;
@@ -334,6 +348,7 @@ static ts_err bring_all(ts_targets *t, ts_batch_store *s) {
     for (int32_t b = (int32_t)ts_micro_start(n_local, i + 1, n) - 1; b >= first;
          b--) {
       const int64_t m = x->lengths ? x->lengths[b] : from - x->offsets[b];
+      TS_DO(check_wanted(t, x->ids + from - m, m, b));
       bring(t, x, b, m, from, to, p->slices, first);
       weigh(t, s, b, m);
       p->n_targets += m;

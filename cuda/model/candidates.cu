@@ -165,7 +165,7 @@ static __global__ void __launch_bounds__(TS_ELEMENTS_THREADS)
     const int64_t m = a.offsets[s + 1] - a.offsets[s];
     double sum[TS_TARGET_FIGURES] = {0};
     for (int64_t t = a.offsets[s]; t < a.offsets[s + 1]; t++) {
-      const double r = a.rank[t];
+      const double r = a.rank ? a.rank[t] : INFINITY;
       sum[0] += a.loss[t];
       sum[2] += r < (double)a.k;
       sum[3] += r < (double)a.k ? 1 / log2(r + 2) : 0;

@@ -54,12 +54,27 @@ static ts_err make_room(ts_full_softmax *x, const ts_layer *l, int64_t n_ids,
   return ts_room_take(&x->room, parts, sizeof parts / sizeof *parts, lane);
 }
 
+/* Those that memory is for. */
+static int ranks_of(const ts_layer *l) {
+  const ts_model_spec *s = l->spec;
+  return s->world ? ts_world_size(s->world) : s->n_ranks > 0 ? s->n_ranks : 1;
+}
+
+int64_t ts_full_softmax_part(const ts_layer *l, int64_t n_items) {
+  return (n_items + ranks_of(l) - 1) / ranks_of(l);
+}
+
 ts_err ts_full_softmax_expect(ts_full_softmax *x, const ts_layer *l,
-                              int64_t n_targets, int64_t n_ids, ts_lane *lane) {
+                              int32_t dim, int64_t n_targets, int64_t n_items,
+                              ts_lane *lane) {
+  x->a.dim = dim;
   x->a.n_targets = n_targets;
-  x->a.n_columns = n_ids - n_targets;
-  x->n_all = n_targets * x->n_ranks;
-  return make_room(x, l, n_ids, lane);
+  x->a.n_columns = ts_full_softmax_part(l, n_items);
+  x->n_all = n_targets * ranks_of(l);
+  TS_DO(make_room(x, l, n_targets + x->a.n_columns, lane));
+  x->a = (ts_full_softmax_args){0}; /* no batch yet */
+  x->n_all = 0;
+  return TS_OK;
 }
 
 /* ---- between ranks ------------------------------------------------------- */

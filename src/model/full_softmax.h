@@ -11,9 +11,9 @@
  * item.  In the backward pass blocks are computed again; gradients of queries
  * are added over ranks, in rank order, those of items are the rank's own.
  *
- * What travels for T targets of W ranks, d floats each: to each rank T d + 2 T
- * floats of others, from each as many.  Memory beside the rank's columns and
- * their gradients: 2 T d floats, and the block.
+ * What travels in each pass for T targets of all ranks, d floats each: to each
+ * rank T d + 2 T floats of others, from each as many.  Memory: the rank's
+ * columns twice and their gradients, 2 T d floats and 4 T, and the block.
  *
  * Functions are Local unless they say Collective or Enqueues. */
 #pragma once
@@ -39,9 +39,12 @@ typedef struct ts_full_softmax {
 /* Collective over spec->world, where that has several ranks. */
 ts_err ts_full_softmax_create(ts_full_softmax *, ts_layer *);
 void ts_full_softmax_reset(ts_full_softmax *); /* after lanes */
-/* Room for batches of N_TARGETS local targets, and N_IDS of a rank's bags. */
-ts_err ts_full_softmax_expect(ts_full_softmax *, const ts_layer *,
-                              int64_t n_targets, int64_t n_ids, ts_lane *);
+/* Room for batches of N_TARGETS local targets, and for this rank's part of
+ * N_ITEMS of DIM floats, as many ranks as there are, or are planned for. */
+ts_err ts_full_softmax_expect(ts_full_softmax *, const ts_layer *, int32_t dim,
+                              int64_t n_targets, int64_t n_items, ts_lane *);
+/* A rank's part of N items: what expect goes by. */
+int64_t ts_full_softmax_part(const ts_layer *, int64_t n_items);
 
 /* A has q and items with their strides, index, row, sample, first, offsets,
  * members, slices, loss (n_targets), dim, scale, n_samples, n_rows, n_items and

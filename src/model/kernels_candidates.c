@@ -158,7 +158,7 @@ static ts_err target_figures(const ts_target_figures_args *a) {
     float *y = a->y + s * a->y_stride;
     double sum[TS_TARGET_FIGURES] = {0};
     for (int64_t t = a->offsets[s]; t < a->offsets[s + 1]; t++) {
-      const double r = a->rank[t];
+      const double r = a->rank ? a->rank[t] : INFINITY;
       sum[0] += a->loss[t];
       sum[2] += r < (double)a->k;
       sum[3] += r < (double)a->k ? 1 / log2(r + 2) : 0;

@@ -129,7 +129,8 @@ typedef struct ts_full_softmax_args {
   float scale;
 } ts_full_softmax_args;
 
-/* y[s] of sample s, the first of Y_STRIDE floats and N - 1 behind it:
+/* y[s] of sample s, the first of Y_STRIDE floats and N - 1 behind it, sums 2 to
+ * 4 being 0 where RANK is NULL:
  *   0  mean of loss over its targets, 0 of none
  *   1  their number m; then sums over them of, r the rank from 0 on,
  *   2  r < k

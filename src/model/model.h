@@ -41,6 +41,7 @@ typedef struct ts_model_spec {
   const char *engine;        /* of ts_linear, NULL: auto */
   const ts_kernels *kernels; /* the device's */
   struct ts_world *world;    /* for layers that add over ranks; NULL: one */
+  int n_ranks; /* without a world: the ranks that memory is planned for; 0: 1 */
   const char *keeps; /* a graph's layer: its values stay until the next pass */
 } ts_model_spec;
 

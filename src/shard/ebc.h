@@ -80,6 +80,8 @@ ts_err ts_ebc_input_begin(ts_ebc_batch *, const ts_kjt *, const ts_status *,
 ts_err ts_ebc_input_end(ts_ebc_batch *, ts_lane *data);
 /* Everyone's status; the host waits for it.  (W) entries. */
 ts_err ts_ebc_statuses(ts_ebc_batch *, const ts_status **all);
+/* The same once more, of the batch that is under way.  Local. */
+const ts_status *ts_ebc_known_statuses(const ts_ebc_batch *);
 
 /* Cached tables: brings the batch's rows into fast memory on LANE, and keeps
  * them there until release; lookup does so itself where it was not done, and

@@ -116,6 +116,10 @@ ts_err ts_ebc_statuses(ts_ebc_batch *fl, const ts_status **all) {
   return TS_OK;
 }
 
+const ts_status *ts_ebc_known_statuses(const ts_ebc_batch *fl) {
+  return fl->statuses;
+}
+
 /* Numbers of ids are known when the task runs, behind unpack. */
 static ts_err sort_task(void *arg, ts_lane *lane) {
   (void)lane;

@@ -148,7 +148,7 @@ ts_err ts_planning_create(ts_planning **out, ts_trainer *t,
     p->topology = *topology;
   else
     TS_TRY(ts_settle(t, find_topology(p, t, kept, &to_measure)));
-  TS_TRY(ts_planning_stats(&p->stats, t));
+  TS_TRY(ts_planning_stats(&p->stats, t, global_batch));
   p->request.stats = p->stats;
   TS_TRY(ts_settle(t, ts_planning_dense(&p->request.dense,
                                         to_measure ? &gflops : NULL, t,

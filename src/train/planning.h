@@ -50,5 +50,6 @@ ts_err ts_planning_dense(ts_plan_dense *, double *gflops, ts_trainer *,
                          int32_t batch, const ts_plan_stats *, int n_ranks);
 /* planning_stats.c: of each feature, from the training data where that is a
  * data set file, else as the deck has synthetic data, else one id a sample,
- * spread evenly.  (features), freed by the caller.  Collective. */
-ts_err ts_planning_stats(ts_plan_stats **, ts_trainer *);
+ * spread evenly.  BATCH: samples of all ranks in a (micro-)batch.  (features),
+ * freed by the caller.  Collective. */
+ts_err ts_planning_stats(ts_plan_stats **, ts_trainer *, int64_t batch);

@@ -269,7 +269,8 @@ ts_err ts_planning_dense(ts_plan_dense *d, double *gflops, ts_trainer *t,
                               .batch_max = batch,
                               .training = true,
                               .deferred = !gflops,
-                              .kernels = &t->kernels};
+                              .kernels = &t->kernels,
+                              .n_ranks = n_ranks};
   const ts_named *named = ts_named_of(c);
   ts_model_count n;
   double batches;

@@ -97,20 +97,20 @@ static void by_deck(ts_plan_stats *stats, const ts_config *c) {
 /* Candidates are drawn for what the data want, most of them evenly; or samples
  * bring all items along. */
 static void add_negatives(ts_plan_stats *stats, const ts_config *c,
-                          int64_t global_batch) {
+                          int64_t batch) {
   for (int32_t k = 0; k < c->model.n_tasks; k++) {
     const ts_task_config *x = &c->model.tasks[k];
     if (!ts_task_is_of_items(x)) continue;
     const int32_t f = ts_task_candidates(c, x);
     const double rows = (double)ts_feature_table(c, f, NULL)->rows;
     const double brought =
-        ts_task_is_of_all(x, true) ? rows / (double)global_batch : 0;
+        ts_task_is_of_all(x, true) ? rows / (double)batch : 0;
     stats[f] = ts_plan_stats_law(
         (int64_t)rows, 0, stats[f].pooling * ts_task_each(x, true) + brought);
   }
 }
 
-ts_err ts_planning_stats(ts_plan_stats **out, ts_trainer *t) {
+ts_err ts_planning_stats(ts_plan_stats **out, ts_trainer *t, int64_t batch) {
   ts_err err = TS_OK;
   ts_source *src = NULL;
   ts_plan_stats *stats = NULL;
@@ -125,7 +125,7 @@ ts_err ts_planning_stats(ts_plan_stats **out, ts_trainer *t) {
   err = t->rank == 0 ? count_features(stats, src) : TS_OK;
   TS_TRY(ts_settle(t, err));
 done:
-  if (err == TS_OK) add_negatives(stats, c, t->global_batch);
+  if (err == TS_OK) add_negatives(stats, c, batch);
   ts_source_close(src);
   return err;
 }

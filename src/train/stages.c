@@ -79,12 +79,10 @@ static ts_param *task_param(const ts_trainer *t) {
 }
 
 /* All ranks' targets, where a loss wants to know. */
-static ts_err count_targets(ts_trainer *t, ts_inflight *c) {
-  const ts_status *all;
-  if (!t->n_targets) return TS_OK;
-  TS_DO(ts_ebc_statuses(c->ebc_batch, &all));
-  for (int r = 0; r < t->n_ranks; r++) t->n_targets[r] = all[r].n_targets;
-  return TS_OK;
+static void count_targets(ts_trainer *t, const ts_inflight *c) {
+  const ts_status *all = ts_ebc_known_statuses(c->ebc_batch);
+  for (int r = 0; t->n_targets && r < t->n_ranks; r++)
+    t->n_targets[r] = all[r].n_targets;
 }
 
 ts_err ts_stage_forward(ts_trainer *t, ts_inflight *c, bool with_grad,
@@ -98,7 +96,7 @@ ts_err ts_stage_forward(ts_trainer *t, ts_inflight *c, bool with_grad,
   if (!c->looked_up) TS_DO(ts_stage_lookup(t, c, t->compute));
   ts_inflight_trace(c, "forward");
   TS_DO(ts_lane_wait(t->compute, c->copied));
-  TS_DO(count_targets(t, c));
+  count_targets(t, c);
   m->pass = (ts_model_pass){.training = with_grad,
                             .epoch = b->epoch,
                             .first = b->first,

@@ -129,6 +129,22 @@ check "all: same bits" same_bits "$(newest a2)" "$(newest a-stop)"
 check "all, moved" go 3 all a-moved --set run.steps=5
 check "all, goes on alone" go 1 all a-moved
 check "all, moved: close" close_losses a1 a-moved 1e-6 12
+check "all, micro-batches of few ranks" go 4 all a-few --set run.accumulate=3
+check "all, micro-batches of few ranks: close" close_losses a1 a-few 1e-6 12
+# Not from the first row on.
+awk -F, 'NR > 1 { n = split($3, a, "|"); $3 = ""; for (k = 1; k <= n; k++) $3 = $3 (k > 1 ? "|" : "") (a[k] < 5 ? a[k] + 5 : a[k]) } { print $1 "," $2 "," $3 }' "$work/a.csv" > "$work/high.csv"
+sed 's/a\.csv/high.csv/; s/loss = "full_softmax";/& first_item = 5;/' "$work/tokens-full_softmax-plain.deck" > "$work/high.deck"
+$python "$srcdir/tests/run/items.py" "$work/high.csv" "$(newest still-tokens)" full_softmax 12 "$work/want" by=tokens first=5 || exit 1
+for ranks in 1 3; do
+  check "from the fifth row on, $ranks" go $ranks high high-$ranks
+  check "from the fifth row on, $ranks: as worked out" as_worked_out high-$ranks
+done
+# The planner's rehearsal has no targets; with given ones evaluations go by those.
+check "all, measured" go 2 all measured --set sharding.topology=measure
+check "all, measured: close" close_losses a1 measured 1e-6 12
+sed 's/loss = "full_softmax";/& given = 3;/; s/eval = "a.csv";//' "$work/all.deck" > "$work/given.deck"
+check "given, measured" go 2 given given --set sharding.topology=measure
+check "given, measured: close" close_losses a1 given 1e-6 12
 # An evaluation's loss is over all items, too: that of a step with all samples.
 check "all, still" go 2 all a-still --set run.steps=1 --set data.global_batch=70 --set table_defaults.optimizer.lr=0
 losses a-still > "$work/still.txt"
@@ -182,6 +198,7 @@ check "margin" mistake 2 'margin of "next" is for loss "cosine_contrastive"' use
 check "log_q of bce" mistake 2 'log_q of "next" is for loss "sampled_softmax"' user 's/negatives = 3;/draw = "frequency"; log_q = true;/'
 check "log_q of even draws" mistake 2 'log_q of "next" is for draw = "frequency"' user 's/sampled_bce/sampled_softmax/; s/negatives = 3;/log_q = true;/'
 check "no targets" mistake 3 'there is nothing to draw' user 's/negatives = 3;/draw = "frequency"; first_item = 38;/; s/a.csv/low.csv/'
+check "no item" mistake 3 'which is no item, as first_item = 5: loss full_softmax is over items alone' user 's/sampled_bce/full_softmax/; s/negatives = 3;/first_item = 5;/'
 check "all have no negatives" mistake 2 'negatives of "next" is for loss "sampled_softmax"' user 's/sampled_bce/full_softmax/'
 check "ids of another table" mistake 2 'its ids are no items' user 's/negatives = 3;/exclude = ["user"];/'
 sed 's/^\([0-9]*\),[^,]*,\(.*\)$/\1,1,\2/' "$work/a.csv" > "$work/short.csv"

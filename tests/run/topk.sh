@@ -67,8 +67,10 @@ for by in tokens user; do
     tess $ranks eval "$work/given.deck" --checkpoint "$(newest $by)" > "$work/said"
     figures "$work/said" > "$work/got"
     check "$by, $ranks: figures among given ones" close_figures "$work/got" "$work/want"
+    grep -o 'log loss [0-9.]*' "$work/said" > "$work/given-$ranks"
     sed -i 's/sampled_softmax/full_softmax/' "$work/given.deck"
   done
+  check "$by: over all is over given ones" sh -c "[ -s '$work/given-1' ] && cmp '$work/given-1' '$work/given-3'"
   check "$by, CSV" tess 2 topk "$work/$by.deck" --quiet --set run.output="$work/$by" --k 200 --out "$work/$by.csv"
   n=90; [ $by = user ] || n=88
   check "$by, CSV of all items" sh -c "$python '$srcdir/tests/run/topk.py' '$work/a.csv' '$(newest $by)' '$work/$by.csv' $n $say > /dev/null"

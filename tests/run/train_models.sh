@@ -58,7 +58,7 @@ done
 hstu() { # RANKS FOLDER OPTIONS
   n=$1; folder=$2; shift 2
   ${MPIRUN:-mpirun} -q -n $n "$TESSERA" train "$srcdir/input/mlperf_hstu_small.deck" --quiet --set run.output="$work/$folder" --set run.log_every=1 \
-    --set data.global_batch=64 --set data.synthetic.eval_samples=64 "$@"
+    --set sharding.topology=default --set data.global_batch=64 --set data.synthetic.eval_samples=64 "$@"
 }
 hstu 1 hstu1 --set run.steps=6 && hstu 2 hstu2 --set run.steps=6 || exit 1
 check "mlperf_hstu_small: two ranks as one" close_losses hstu1 hstu2 1e-5 6

@@ -105,8 +105,8 @@ static ts_err expect(ts_layer *l, ts_lane *lane) {
   t->n_each = ts_task_each(task_of(l), true);
   int64_t n = t->n_targets * t->n_each;
   if (t->all) {
-    n += (rows + t->all->n_ranks - 1) / t->all->n_ranks;
-    TS_DO(ts_full_softmax_expect(t->all, l, t->n_targets, n, lane));
+    n += ts_full_softmax_part(l, rows);
+    TS_DO(ts_full_softmax_expect(t->all, l, t->dim, t->n_targets, rows, lane));
   }
   return make_room(l, l->spec->batch_max, n < rows ? n : rows, lane);
 }
@@ -230,7 +230,6 @@ static ts_err all_forward(ts_layer *l, const ts_layer_run *r,
                                   .item_stride = c->item_stride,
                                   .dim = c->dim,
                                   .scale = c->scale};
-  TS_DO(ts_run_zero(l, r, t->rank, 4 * (size_t)t->n_targets));
   return ts_full_softmax_forward(t->all, l, r, &a);
 }
 
@@ -279,7 +278,7 @@ static ts_err give_figures(const ts_layer *l, const ts_layer_run *r) {
   const ts_items *t = l->data;
   const ts_value *loss = &l->out[0], *figures = &l->out[1];
   const ts_target_figures_args a = {.loss = t->each,
-                                    .rank = t->rank,
+                                    .rank = is_of_all(l, r) ? NULL : t->rank,
                                     .offsets = t->offsets,
                                     .y = figures->x,
                                     .n_samples = r->batch,
@@ -306,7 +305,7 @@ static ts_err forward(ts_layer *l, const ts_layer_run *r) {
 
 static ts_err backward(ts_layer *l, const ts_layer_run *r) {
   ts_items *t = l->data;
-  const bool normed = task_of(l)->normalise;
+  const bool normed = task_of(l)->normalise, all = is_of_all(l, r);
   float *dx = l->in[0].dx, *grad = r->views->grad[t->feature];
   ts_candidates_args a = candidates(l, r);
   const ts_rows q = raw_query(l), items = raw_items(l, r);
@@ -315,13 +314,13 @@ static ts_err backward(ts_layer *l, const ts_layer_run *r) {
   a.dq = normed ? t->dq : dx;
   a.ditems = normed ? t->ditems : grad;
   /* Gradients may lie over the items, which both read. */
-  if (t->all)
+  if (all)
     TS_DO(ts_full_softmax_backward(t->all, l, r, a.by, a.by_stride,
                                    dx ? a.dq : NULL, a.ditems));
   else if (dx)
     TS_DO(ts_run_candidates_rows(l, r, &a));
   if (dx && normed) TS_DO(norm(l, r, q, NULL, t->dq, dx, t->n_rows));
-  if (!t->all) TS_DO(ts_run_candidates_items(l, r, &a));
+  if (!all) TS_DO(ts_run_candidates_items(l, r, &a));
   return normed ? norm(l, r, items, NULL, t->ditems, grad, a.n_items) : TS_OK;
 }
 
