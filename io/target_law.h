@@ -3,8 +3,8 @@
  *
  * A draw takes one look into an alias table (A. J. Walker, ACM Transactions on
  * Mathematical Software 3, 1977; built as M. Vose, IEEE Transactions on
- * Software Engineering 17, 1991, has it): of two words the first says which
- * entry, the second whether it is that item or the other one of the entry.  The
+ * Software Engineering 17, 1991, has it): an entry that is drawn evenly, and a
+ * word that says whether it is that item or the other one of the entry.  The
  * table follows from the counts alone, so it is the same on any ranks.
  * Memory: 12 bytes an item, while it is made 40. */
 #pragma once
@@ -25,9 +25,8 @@ typedef struct ts_target_law {
 ts_err ts_target_law_take(ts_target_law **out, ts_source *, ts_comm *);
 void ts_target_law_destroy(ts_target_law *); /* Local; NULL is fine */
 
-/* The item of two words.  Local. */
-static inline int64_t ts_target_law_draw(const ts_target_law *l, uint32_t which,
+/* The item of entry AT, below n, and of a word.  Local. */
+static inline int64_t ts_target_law_draw(const ts_target_law *l, int64_t at,
                                          uint32_t word) {
-  const int64_t at = (int64_t)(((uint64_t)which * (uint64_t)l->n) >> 32);
   return l->first + (word < l->keep[at] ? at : l->other[at]);
 }

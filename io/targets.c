@@ -190,11 +190,11 @@ static uint32_t next_word(ts_words_of *w) {
 static int64_t next_id(const ts_targets *t, ts_words_of *w) {
   const uint64_t n = (uint64_t)(t->rows - t->task->first_item);
   const uint64_t x = next_word(w);
-  if (t->law && t->place.training)
-    return ts_target_law_draw(t->law, (uint32_t)x, next_word(w));
   uint64_t at = x * n >> 32;
   if (n >> 20) /* a word alone would prefer some */
     at = (uint64_t)(((__uint128_t)(x << 32 | next_word(w)) * n) >> 64);
+  if (t->law && t->place.training)
+    return ts_target_law_draw(t->law, (int64_t)at, next_word(w));
   return t->task->first_item + (int64_t)at;
 }
 

@@ -27,6 +27,7 @@ dist_check_SCRIPTS += tests/run/async.sh \
   tests/run/hostile.sh \
   tests/run/init.sh \
   tests/run/items.sh \
+  tests/run/items_often.sh \
   tests/run/larger.sh \
   tests/run/lint.sh \
   tests/run/machine_code.sh \

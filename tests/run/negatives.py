@@ -46,7 +46,8 @@ def draw(seed, epoch, place, target, wanted, barred, first, rows, n, law=None):
     w, ids = words(seed, epoch, place, target), []
     for _ in range(n):
         for _ in range(100):
-            at = next(w) * (rows - first) >> 32
+            at = next(w) * (rows - first)
+            at = (at << 32) + next(w) * (rows - first) >> 64 if rows - first >= 1 << 20 else at >> 32
             i = first + (at if not law or next(w) < law[0][at] else law[1][at])
             if i != wanted and i not in barred:
                 break

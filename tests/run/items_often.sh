@@ -1,0 +1,85 @@
+#!/bin/sh
+# items_often.sh - draws as often as items are targets, and scores less the log
+# of that: the same on any ranks, in parts, pipelines and after a restart; not in
+# evaluations; commands that train nothing.  What a step gives is in items.sh.
+# seconds: 60
+. "$srcdir/tests/support/common.sh"
+not_sanitized
+command -v h5diff > /dev/null || { echo "h5diff (hdf5-tools) is not here"; exit 77; }
+awk 'BEGIN { srand(5); print "user,item,next"
+  for (i = 0; i < 150; i++) {
+    m = int(rand() * 5); b = ""
+    for (k = 0; k < m; k++) b = b (k ? "|" : "") int(rand() * rand() * 30)
+    print int(rand() * 30) ",," b
+  } }' > "$work/a.csv"
+cat > "$work/even.deck" <<'DECK'
+run = { name = "often"; seed = 7; steps = 14; threads = 1; log_every = 1; };
+data = { format = "csv"; train = "a.csv"; eval = "a.csv"; global_batch = 16; shuffle = "full";
+  columns = ( { name = "user"; kind = "ids"; encoding = "none"; },
+    { name = "next"; kind = "ids"; encoding = "none"; list_separator = "|"; max_length = 4; } ); };
+table_defaults = { dim = 6; init = { scale = 0.5; }; optimizer = { kind = "adam"; lr = 0.05; }; };
+tables = ( { name = "user"; rows = 30; features = "user"; },
+  { name = "item"; rows = 40; features = "next"; pooling = "none"; } );
+model = { layers = ( { name = "q"; kind = "scale"; in = "user"; } );
+  outputs = ( { name = "next"; in = "q"; loss = "sampled_softmax"; target = "next"; negatives = 5; } ); };
+sharding = { topology = "default"; };
+DECK
+sed 's/negatives = 5;/& draw = "frequency";/' "$work/even.deck" > "$work/often.deck"
+sed 's/negatives = 5;/& draw = "frequency"; log_q = true;/' "$work/even.deck" > "$work/log_q.deck"
+go() { # RANKS DECK FOLDER [options]
+  n=$1; deck=$2; folder=$3; shift 3
+  ${MPIRUN:-mpirun} -q -n "$n" "$TESSERA" train "$work/$deck.deck" --quiet --set run.output="$work/$folder" "$@" < /dev/null
+}
+differ() { # run, run: in their last losses
+  [ "$(losses "$1" | tail -n 1)" != "$(losses "$2" | tail -n 1)" ]
+}
+check "even" go 1 even even
+for by in often log_q; do
+  for ranks in 1 2 3; do check "$by, $ranks" go $ranks $by $by-$ranks; done
+  for ranks in 2 3; do check "$by, $ranks ranks as one" close_losses $by-1 $by-$ranks 1e-5 14; done
+  check "$by, stopped" go 2 $by $by-stop --set run.steps=4
+  check "$by, goes on" go 2 $by $by-stop --set run.steps=11
+  check "$by, and on" go 2 $by $by-stop
+  check "$by: same bits" same_bits "$(newest $by-2)" "$(newest $by-stop)"
+  check "$by, stopped, to move" go 3 $by $by-moved --set run.steps=6
+  check "$by, goes on alone" go 1 $by $by-moved
+  check "$by, moved: close" close_losses $by-1 $by-moved 1e-5 14
+  check "$by, micro-batches" go 2 $by $by-parts --set run.accumulate=3
+  check "$by, micro-batches: close" close_losses $by-1 $by-parts 1e-5 14
+  for set in pipeline.kind=base pipeline.kind=prefetch data.input=columns; do
+    check "$by, $set" go 2 $by $by-$set --set $set
+    check "$by, $set: same bits" same_bits "$(newest $by-2)" "$(newest $by-$set)"
+  done
+done
+check "often is not even" differ often-1 even
+check "log_q is not often" differ log_q-1 often-1
+# A sample that is not trained on counts for nothing: the last ones are of other items.
+check "a part" go 2 log_q part --set data.split.valid=0.3 --set data.split.by=tail --set run.valid_every=7
+lines=$(wc -l < "$work/a.csv")
+awk -v from=$((lines - 30)) -F, 'BEGIN { OFS = "," } NR > from { $3 = "39|38" } 1' "$work/a.csv" > "$work/b.csv"
+sed 's/a\.csv/b.csv/g' "$work/log_q.deck" > "$work/other.deck"
+check "a part, of others" go 2 other part-other --set data.split.valid=0.3 --set data.split.by=tail --set run.valid_every=7
+check "a part: same bits" same_bits "$(newest part)" "$(newest part-other)"
+# Of more items than a word picks from evenly: against steps in NumPy.
+if /usr/bin/python3 -c 'import h5py, numpy' 2> /dev/null; then
+  sed 's/shuffle = "full"; *//; s/kind = "adam"; lr = 0.05;/kind = "sgd"; lr = 0.5;/; s/rows = 40;/rows = 1100000;/' "$work/log_q.deck" > "$work/many.deck"
+  check "many" go 1 many many-still --set run.steps=1 --set table_defaults.optimizer.lr=0
+  check "many, NumPy" /usr/bin/python3 "$srcdir/tests/run/items.py" "$work/a.csv" "$(newest many-still)" sampled_softmax 6 "$work/many" by=user negatives=5 frequency=1 log_q=1
+  check "many, 2 ranks" go 2 many many --set run.steps=6
+  losses many > "$work/got.txt"
+  check "many: losses" awk 'FNR == NR { want[FNR] = $1; next } { d = $1 - want[FNR]; if (d > 1e-5 * $1 || -d > 1e-5 * $1) { print FNR, $1, want[FNR]; bad = 1 } n++ }
+    END { exit bad || n != 6 }' "$work/many.txt" "$work/got.txt"
+fi
+# Evaluations draw all items alike, and take no log.
+for by in even often log_q; do
+  ${MPIRUN:-mpirun} -q -n 2 "$TESSERA" eval "$work/$by.deck" --checkpoint "$(newest log_q-2)" < /dev/null > "$work/eval-$by" 2>&1
+  grep '^evaluation' "$work/eval-$by" > "$work/figures-$by"
+done
+check "there are figures" grep -q loss "$work/figures-even"
+for by in often log_q; do check "evaluated alike, $by" cmp "$work/figures-even" "$work/figures-$by"; done
+# Who trains nothing counts nothing.
+quietly() { "$@" < /dev/null > "$work/out" 2>&1 || { cat "$work/out"; return 1; }; }
+check "checked" quietly "$TESSERA" train "$work/log_q.deck" --check
+check "planned" quietly "$TESSERA" plan "$work/log_q.deck"
+check "a bench" quietly "$TESSERA" bench step "$work/log_q.deck"
+passed
