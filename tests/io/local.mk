@@ -23,6 +23,8 @@ check_PROGRAMS += tests/io/test_shuffle
 check_PROGRAMS += tests/io/test_split
 tests_io_test_split_SOURCES = tests/io/test_split.c tests/support/hostile_files.c \
   tests/support/hostile_files.h
+# Draws as often as items are targets.
+check_PROGRAMS += tests/io/test_target_law
 check_PROGRAMS += tests/io/test_checkpoint_device
 check_PROGRAMS += tests/io/test_checkpoint_dense
 tests_io_test_checkpoint_dense_SOURCES = tests/io/test_checkpoint_dense.c \
