@@ -77,6 +77,16 @@ for by in even often log_q; do
 done
 check "there are figures" grep -q loss "$work/figures-even"
 for by in often log_q; do check "evaluated alike, $by" cmp "$work/figures-even" "$work/figures-$by"; done
+# Those of a run, which has both for its training, give what evaluations give.
+for by in often log_q; do
+  "$TESSERA" eval "$work/$by.deck" --checkpoint "$(newest $by-2)" < /dev/null 2> "$work/err" | sed -n 's/^evaluation: //p' > "$work/alone"
+  check "$by: a run with validations" sh -c '"$@" < /dev/null > "$0" 2>&1' "$work/said" ${MPIRUN:-mpirun} -q -n 2 "$TESSERA" train "$work/$by.deck" --set run.output="$work/$by-valid" --set data.valid=a.csv --set run.valid_every=14
+  for what in validation evaluation; do
+    sed -n "s/^$what: \([0-9]* samples\)/\1/p" "$work/said" > "$work/within"
+    check "$by: $what of a run" cmp "$work/alone" "$work/within"
+  done
+  check "$by: there is one" grep -q 'log loss' "$work/alone"
+done
 # Who trains nothing counts nothing.
 quietly() { "$@" < /dev/null > "$work/out" 2>&1 || { cat "$work/out"; return 1; }; }
 check "checked" quietly "$TESSERA" train "$work/log_q.deck" --check
