@@ -9,13 +9,13 @@
 #include "base/slices.h"
 #include "sparse/kjt.h"
 
-/* What a loss over all items wants to know of a micro-batch. */
+/* Of a micro-batch, for a loss over all items. */
 typedef struct ts_all_items {
   ts_slices slices;
   int64_t n_targets; /* of its local samples */
 } ts_all_items;
 
-/* Where micro-batch I of N begins among a rank's N_LOCAL samples. */
+/* The first sample of micro-batch I of N, of a rank's N_LOCAL samples. */
 static inline int64_t ts_micro_start(int64_t n_local, int64_t i, int64_t n) {
   return n_local * i / n;
 }
@@ -63,7 +63,7 @@ static inline int64_t ts_batch_given_ids(const ts_batch *b, int32_t feature,
   return b->all_items ? n - ts_slices_length(b->all_items->slices, i) : n;
 }
 
-/* Of the (micro-)batch: none without a loss over all items. */
+/* The (micro-)batch's slices; without a loss over all items they are empty. */
 static inline ts_slices ts_batch_slices(const ts_batch *b) {
   return b->all_items ? b->all_items->slices : (ts_slices){0, 0, 0};
 }

@@ -43,7 +43,7 @@ done:
 
 /* ---- the table ----------------------------------------------------------- */
 
-/* Of numbers 0 to 1 what a word of 32 bits is below so often. */
+/* A random word of 32 bits is below this with probability P. */
 static uint32_t word_of(double p) {
   const double w = p * 0x1p32;
   return w >= 0x1p32 - 1 ? UINT32_MAX : (uint32_t)w;

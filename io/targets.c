@@ -277,7 +277,7 @@ static ts_err set_aside(const ts_targets *t, ts_batch_store *s) {
 
 /* ---- all items ----------------------------------------------------------- */
 
-/* What the local samples of micro-batch I of N bring along. */
+/* The items of the local samples of micro-batch I of N. */
 static ts_slices slices_of(const ts_targets *t, int32_t i, int32_t n) {
   const ts_targets_place *p = &t->place;
   ts_slices s = {.n_items = t->rows - t->task->first_item};

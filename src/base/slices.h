@@ -29,8 +29,8 @@ TS_SLICES_INLINE int64_t ts_slices_at(ts_slices s, int64_t b) {
   return s.n_items / s.n_global * p + s.n_items % s.n_global * p / s.n_global;
 }
 
-/* Items that the local samples before B bring along; of all of them, that of
- * their number. */
+/* Items of the local samples before sample B; B may be the number of samples.
+ */
 TS_SLICES_INLINE int64_t ts_slices_before(ts_slices s, int64_t b) {
   return ts_slices_at(s, b) - ts_slices_at(s, 0);
 }

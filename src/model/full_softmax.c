@@ -94,7 +94,7 @@ static ts_err gather(ts_full_softmax *x, const ts_layer_run *r, float *at,
   return ts_comm_end(&token, r->lane);
 }
 
-/* What all ranks say of this rank's targets. */
+/* The parts of this rank's targets, from all ranks. */
 static ts_err exchange_parts(ts_full_softmax *x, const ts_layer_run *r) {
   ts_token token;
   if (!x->comm)
@@ -135,7 +135,6 @@ static ts_err score(ts_full_softmax *x, const ts_layer *l,
                     const ts_layer_run *r, int64_t i, int64_t n) {
   const ts_full_softmax_args *a = &x->a;
   const ts_stride4 wide = {0, 0, a->n_columns, 1}, row = {0, 0, a->dim, 1};
-  x->a.n_block = n;
   return ts_run_products(l, r, a->s, wide, x->queries + i * a->dim, row,
                          x->turned, (ts_stride4){0, 0, 1, a->n_columns},
                          (ts_sizes){.b = 1,
@@ -162,6 +161,35 @@ static ts_err score_grads(ts_full_softmax *x, const ts_layer *l,
       (ts_sizes){.b = 1, .h = 1, .i = wide, .j = d, .k = n}, 1, i > 0);
 }
 
+typedef ts_err (*on_block)(ts_full_softmax *, const ts_layer *,
+                           const ts_layer_run *, int64_t i, int64_t n);
+
+/* The rows of all ranks, a block at a time: scored, then ONE of it. */
+static ts_err each_block(ts_full_softmax *x, const ts_layer *l,
+                         const ts_layer_run *r, on_block one) {
+  for (int64_t i = 0; i < x->n_all; i += x->block) {
+    const int64_t n = x->n_all - i < x->block ? x->n_all - i : x->block;
+    if (x->a.n_columns) TS_DO(score(x, l, r, i, n));
+    x->a.n_block = n;
+    TS_DO(one(x, l, r, i, n));
+  }
+  return TS_OK;
+}
+
+static ts_err block_forward(ts_full_softmax *x, const ts_layer *l,
+                            const ts_layer_run *r, int64_t i, int64_t n) {
+  (void)n;
+  x->a.part = x->part + 2 * i;
+  return ts_run_full_softmax_part(l, r, &x->a);
+}
+
+static ts_err block_backward(ts_full_softmax *x, const ts_layer *l,
+                             const ts_layer_run *r, int64_t i, int64_t n) {
+  x->a.factor = x->factor + 2 * i;
+  TS_DO(ts_run_full_softmax_slopes(l, r, &x->a));
+  return score_grads(x, l, r, i, n);
+}
+
 /* ---- passes -------------------------------------------------------------- */
 
 static ts_err begin(ts_full_softmax *x, const ts_layer *l,
@@ -172,8 +200,8 @@ static ts_err begin(ts_full_softmax *x, const ts_layer *l,
   a->n_parts = x->n_ranks;
   x->n_all = x->first = 0;
   for (int k = 0; k < x->n_ranks; k++) {
-    x->n_targets[k] =
-        !r->n_targets ? k == x->rank ? a->n_targets : 0 : r->n_targets[k];
+    x->n_targets[k] = !r->pass->n_targets ? k == x->rank ? a->n_targets : 0
+                                          : r->pass->n_targets[k];
     if (k == x->rank) x->first = x->n_all;
     x->n_all += x->n_targets[k];
   }
@@ -193,13 +221,7 @@ ts_err ts_full_softmax_forward(ts_full_softmax *x, const ts_layer *l,
   TS_DO(ts_run_full_softmax_take(l, r, a));
   TS_DO(turn(x, l, r));
   TS_DO(gather(x, r, x->queries, a->dim));
-  for (int64_t i = 0; i < x->n_all; i += x->block) {
-    const int64_t n = x->n_all - i < x->block ? x->n_all - i : x->block;
-    if (a->n_columns) TS_DO(score(x, l, r, i, n));
-    a->n_block = n;
-    a->part = x->part + 2 * i;
-    TS_DO(ts_run_full_softmax_part(l, r, a));
-  }
+  TS_DO(each_block(x, l, r, block_forward));
   TS_DO(exchange_parts(x, r));
   a->factor = x->factor + 2 * x->first;
   return ts_run_full_softmax_loss(l, r, a);
@@ -218,14 +240,7 @@ ts_err ts_full_softmax_backward(ts_full_softmax *x, const ts_layer *l,
   TS_DO(gather(x, r, x->factor, 2));
   if (!x->n_all)
     TS_DO(ts_run_zero(l, r, x->dcolumns, 4 * (size_t)(a->n_columns * a->dim)));
-  for (int64_t i = 0; i < x->n_all; i += x->block) {
-    const int64_t n = x->n_all - i < x->block ? x->n_all - i : x->block;
-    if (a->n_columns) TS_DO(score(x, l, r, i, n));
-    a->n_block = n;
-    a->factor = x->factor + 2 * i;
-    TS_DO(ts_run_full_softmax_slopes(l, r, a));
-    TS_DO(score_grads(x, l, r, i, n));
-  }
+  TS_DO(each_block(x, l, r, block_backward));
   TS_DO(add_queries(x, r));
   a->factor = x->factor + 2 * x->first;
   return ts_run_full_softmax_give(l, r, a);

@@ -11,8 +11,8 @@
  * item.  In the backward pass blocks are computed again; gradients of queries
  * are added over ranks, in rank order, those of items are the rank's own.
  *
- * What travels in each pass for T targets of all ranks, d floats each: to each
- * rank T d + 2 T floats of others, from each as many.  Memory: the rank's
+ * With T targets of d floats on all ranks together, a rank receives T d + 2 T
+ * floats in each pass, and sends as many.  Memory: the rank's
  * columns twice and their gradients, 2 T d floats and 4 T, and the block.
  *
  * Functions are Local unless they say Collective or Enqueues. */

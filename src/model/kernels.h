@@ -32,7 +32,7 @@ typedef struct ts_contract_args {
   int64_t n_b, n_k;
   int32_t n_h, n_i, n_j;
   float scale;
-  bool add;
+  int32_t add; /* not a bool: padding behind one may look like an address */
 } ts_contract_args;
 
 /* y[b,h,i,j] = op of a and x there; where ADD, +=. */

@@ -7,6 +7,7 @@
 
 #include "base/clones.h"
 #include "base/mem.h"
+#include "model/add_row.h"
 #include "model/candidates.h"
 #include "runtime/backends.h"
 
@@ -112,12 +113,6 @@ static float factor(const ts_candidates_args *a, int64_t t) {
   return a->by[s * a->by_stride] / (float)(a->offsets[s + 1] - a->offsets[s]);
 }
 
-TS_CLONES
-static void add_row(float *restrict to, float g, const float *restrict x,
-                    int32_t n) {
-  for (int32_t c = 0; c < n; c++) to[c] += g * x[c];
-}
-
 static ts_err candidates_rows(const ts_candidates_args *a) {
 #pragma omp parallel for schedule(static)
   for (int64_t r = 0; r < a->n_rows; r++) {
@@ -127,8 +122,8 @@ static ts_err candidates_rows(const ts_candidates_args *a) {
       const float by = factor(a, t);
       for (int32_t k = 0; k < a->n_each; k++) {
         const int64_t m = t * a->n_each + k;
-        add_row(to, by * a->grad[m], a->items + a->index[m] * a->item_stride,
-                a->dim);
+        ts_add_row(to, by * a->grad[m], a->items + a->index[m] * a->item_stride,
+                   a->dim);
       }
     }
   }
@@ -142,8 +137,8 @@ static ts_err candidates_items(const ts_candidates_args *a) {
     memset(to, 0, (size_t)a->dim * sizeof *to);
     for (int64_t i = a->member_start[u]; i < a->member_start[u + 1]; i++) {
       const int64_t m = a->member[i], t = m / a->n_each;
-      add_row(to, factor(a, t) * a->grad[m], a->q + a->row[t] * a->q_stride,
-              a->dim);
+      ts_add_row(to, factor(a, t) * a->grad[m], a->q + a->row[t] * a->q_stride,
+                 a->dim);
     }
   }
   return TS_OK;

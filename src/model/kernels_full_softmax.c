@@ -5,6 +5,7 @@
 
 #include "base/clones.h"
 #include "kernel_table.h"
+#include "model/add_row.h"
 #include "runtime/backends.h"
 
 /* ---- rows for the products ----------------------------------------------- */
@@ -113,18 +114,12 @@ static ts_err factor(const ts_full_softmax_args *a) {
 
 /* ---- gradients ----------------------------------------------------------- */
 
-TS_CLONES
-static void add_row(float *restrict to, float g, const float *restrict x,
-                    int32_t n) {
-  for (int32_t c = 0; c < n; c++) to[c] += g * x[c];
-}
-
 static void give_row(const ts_full_softmax_args *a, int64_t r) {
   float *to = a->dq + r * a->q_stride;
   memset(to, 0, (size_t)a->dim * sizeof *to);
   for (int64_t t = a->first[r]; t < a->first[r + 1]; t++) {
-    add_row(to, 1, a->dtargets + t * a->dim, a->dim);
-    add_row(to, -a->factor[2 * t], item_of(a, a->wanted_row[t]), a->dim);
+    ts_add_row(to, 1, a->dtargets + t * a->dim, a->dim);
+    ts_add_row(to, -a->factor[2 * t], item_of(a, a->wanted_row[t]), a->dim);
   }
 }
 
@@ -134,9 +129,9 @@ static void give_item(const ts_full_softmax_args *a, int64_t u) {
   for (int64_t i = a->member_start[u]; i < a->member_start[u + 1]; i++) {
     const int64_t t = a->what[a->member[i]];
     if (t >= 0)
-      add_row(to, -a->factor[2 * t], a->targets + t * a->dim, a->dim);
+      ts_add_row(to, -a->factor[2 * t], a->targets + t * a->dim, a->dim);
     else
-      add_row(to, 1, a->dcolumns + (-1 - t) * a->dim, a->dim);
+      ts_add_row(to, 1, a->dcolumns + (-1 - t) * a->dim, a->dim);
   }
 }
 

@@ -15,8 +15,8 @@
  *   offsets[s] (n_samples + 1) the first target of sample s
  *   first[r]   (n_rows + 1) the first target of row r, ascending
  *   row[t], sample[t] of target t
- * What does not fit, a sample with more targets than rows, is refused before
- * (io/targets.h). */
+ * A sample with more targets than rows does not come here: it is refused when
+ * its batch has been read (ts_model_check_tokens). */
 typedef struct ts_targets_args {
   const int32_t *lengths;
   const int64_t *bags;

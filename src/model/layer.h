@@ -168,9 +168,7 @@ typedef struct ts_layer_run {
    * the epoch, and the first local sample's place in it. */
   int64_t epoch, first;
   int64_t n_global;          /* samples of all ranks in this (micro-)batch */
-  ts_slices slices;          /* as in ts_model_pass */
-  const int64_t *n_targets;  /* likewise */
-  const float *log_q;        /* likewise */
+  const ts_model_pass *pass; /* for what few layers want to know */
   const ts_emb_views *views; /* NULL where layers are below them */
   const ts_layer_hooks *hooks;
   ts_lane *lane;

@@ -9,6 +9,7 @@ tessera_sources += \
   src/model/attention_ref.c \
   src/model/batch_norm.c \
   src/model/batch_norm.h \
+  src/model/add_row.h \
   src/model/candidates.h \
   src/model/contract_body.h \
   src/model/elements_body.h \

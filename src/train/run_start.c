@@ -258,7 +258,7 @@ static void say_words(const ts_vocabularies *v) {
           ts_str_bytes(size, bytes));
 }
 
-/* Where a loss takes it, the law of draws to where kernels see it. */
+/* Copies log q to where kernels see it, if the loss takes it. */
 static ts_err bring_law(ts_trainer *t, const ts_target_law *law) {
   if (!law || !t->config->model.tasks[0].log_q) return TS_OK;
   const int64_t rows = law->first + law->n;

@@ -159,6 +159,10 @@ sed 's/kind = "scale"; in = "item";/kind = "linear"; in = "item"; units = 32;/; 
 check "f32" go 1 wide wide32
 check "bf16" go 2 wide wide16 --set run.precision=bf16
 check "bf16: close" close_losses wide32 wide16 2e-2 12
+sed 's/sampled_softmax/full_softmax/; s/negatives=9;//' "$work/wide.deck" > "$work/wide_all.deck"
+check "all, f32" go 1 wide_all all32
+check "all, bf16" go 2 wide_all all16 --set run.precision=bf16
+check "all, bf16: close" close_losses all32 all16 2e-2 12
 check "bf16 is not f32" sh -c "! cmp -s '$work/x' '$work/y'"
 check "shuffled" go 1 one s1 --set data.shuffle=full
 check "shuffled, two" go 2 one s2 --set data.shuffle=full

@@ -36,7 +36,7 @@ static const ts_task_config *task_of(const ts_layer *l) {
 }
 
 static ts_err shape(ts_layer *l) {
-  /* Of given candidates a loss over all items is softmax, too. */
+  /* full_softmax, where candidates are given, is softmax over these. */
   static const char *const kinds[] = {"sampled_bce", "sampled_softmax", "bpr",
                                       "cosine_contrastive", "full_softmax"};
   ts_items *t = l->data;
@@ -176,8 +176,8 @@ static ts_candidates_args candidates(const ts_layer *l, const ts_layer_run *r) {
   const ts_rows q = query_rows(l), items = item_rows(l, r);
   return (ts_candidates_args){.q = q.p,
                               .items = items.p,
-                              .shift =
-                                  x->log_q && r->training ? r->log_q : NULL,
+                              .shift = x->log_q && r->training ? r->pass->log_q
+                                                               : NULL,
                               .ids = r->views->tokens[t->feature].ids,
                               .index = s->index,
                               .row = t->row,
@@ -202,7 +202,7 @@ static ts_candidates_args candidates(const ts_layer *l, const ts_layer_run *r) {
                               .kind = t->kind};
 }
 
-/* Of a loss over all items, this batch's. */
+/* Whether this batch's loss is over all items. */
 static bool is_of_all(const ts_layer *l, const ts_layer_run *r) {
   return ts_task_is_of_all(task_of(l), r->training);
 }
@@ -220,7 +220,7 @@ static ts_err all_forward(ts_layer *l, const ts_layer_run *r,
                                   .offsets = c->offsets,
                                   .member_start = c->member_start,
                                   .member = c->member,
-                                  .slices = r->slices,
+                                  .slices = r->pass->slices,
                                   .loss = t->each,
                                   .n_samples = r->batch,
                                   .n_rows = c->n_rows,
@@ -237,7 +237,7 @@ static ts_err find_targets(ts_layer *l, const ts_layer_run *r) {
   ts_items *t = l->data;
   const ts_jagged *bags = &r->views->tokens[t->feature];
   const ts_tokens *tokens = ts_tokens_at(l->in[0].value->tokens);
-  const int64_t brought = ts_slices_before(r->slices, r->batch);
+  const int64_t brought = ts_slices_before(r->pass->slices, r->batch);
   t->n_each = ts_task_each(task_of(l), r->training);
   t->n_targets = r->batch ? (bags->n_ids - brought) / t->n_each : 0;
   t->n_rows = tokens ? tokens->n : r->batch;
@@ -254,7 +254,7 @@ static ts_err find_targets(ts_layer *l, const ts_layer_run *r) {
                              .n_rows = t->n_rows,
                              .n_targets = t->n_targets,
                              .n_each = t->n_each,
-                             .slices = r->slices};
+                             .slices = r->pass->slices};
   return ts_run_targets(l, r, &a);
 }
 
