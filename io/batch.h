@@ -9,7 +9,8 @@
 #include "base/slices.h"
 #include "sparse/kjt.h"
 
-/* Of a micro-batch, for a loss over all items. */
+/* Of a micro-batch, for a loss over all items or those of the batch
+ * (ts_task_meets). */
 typedef struct ts_all_items {
   ts_slices slices;
   int64_t n_targets; /* of its local samples */
@@ -50,8 +51,8 @@ typedef struct ts_batch {
    * are left_out[left_out_at[b]] to left_out[left_out_at[b + 1] - 1].  NULL
    * without such an output. */
   const int64_t *left_out_at, *left_out;
-  /* With a loss over all items: the batch's micro-batches (run.accumulate; 1 in
-   * evaluations).  NULL without such a loss. */
+  /* With such a loss: the batch's micro-batches (run.accumulate; 1 in
+   * evaluations).  NULL without. */
   const ts_all_items *all_items;
   void *owner; /* the loader's bookkeeping */
 } ts_batch;

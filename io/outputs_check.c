@@ -69,24 +69,24 @@ static void check_metric(ts_deck *d, const config_setting_t *root) {
 
 /* ---- outputs over items -------------------------------------------------- */
 
-static bool is_by_frequency(const ts_task_config *x) {
-  return !strcmp(x->draw, "frequency");
+static bool draws(const ts_task_config *x, const char *how) {
+  return !strcmp(x->draw, how);
 }
 
 /* Their own keys, of another loss. */
 static void check_not_items(ts_deck *d, const config_setting_t *s,
                             const ts_task_config *x) {
-  const char *key = *x->items             ? "items"
-                    : *x->target          ? "target"
-                    : x->exclude.n        ? "exclude"
-                    : x->given            ? "given"
-                    : x->first_item       ? "first_item"
-                    : x->normalise        ? "normalise"
-                    : x->negatives != 1   ? "negatives"
-                    : x->log_q            ? "log_q"
-                    : is_by_frequency(x)  ? "draw"
-                    : x->temperature != 1 ? "temperature"
-                                          : NULL;
+  const char *key = *x->items              ? "items"
+                    : *x->target           ? "target"
+                    : x->exclude.n         ? "exclude"
+                    : x->given             ? "given"
+                    : x->first_item        ? "first_item"
+                    : x->normalise         ? "normalise"
+                    : x->negatives != 1    ? "negatives"
+                    : x->log_q             ? "log_q"
+                    : !draws(x, "uniform") ? "draw"
+                    : x->temperature != 1  ? "temperature"
+                                           : NULL;
   if (key)
     ts_deck_error(d, s,
                   "model.outputs: %s of \"%.80s\" is for losses over items: "
@@ -167,13 +167,26 @@ static void check_items(ts_deck *d, const config_setting_t *s,
   const bool full = !strcmp(x->loss, "full_softmax");
   const char *sampled = "sampled_softmax";
   check_key(d, s, x, "negatives", full && x->negatives != 1, sampled);
-  check_key(d, s, x, "draw", full && is_by_frequency(x), sampled);
+  check_key(d, s, x, "draw", full && !draws(x, "uniform"), sampled);
+  check_key(d, s, x, "draw = \"batch\"",
+            draws(x, "batch") && strcmp(x->loss, sampled), sampled);
+  if (draws(x, "batch") && c->run.accumulate > 1)
+    ts_deck_error(d, s,
+                  "model.outputs: draw = \"batch\" of \"%.80s\" and "
+                  "run.accumulate = %d: which targets meet in a part of a "
+                  "batch would depend on the ranks",
+                  x->name, c->run.accumulate);
+  if (draws(x, "batch") && x->negatives != 1)
+    ts_deck_error(d, s,
+                  "model.outputs: negatives of \"%.80s\": draw = \"batch\" "
+                  "takes the targets of the batch, as many as there are",
+                  x->name);
   check_key(d, s, x, "log_q", x->log_q && strcmp(x->loss, sampled), sampled);
-  if (x->log_q && !is_by_frequency(x))
+  if (x->log_q && draws(x, "uniform"))
     ts_deck_error(d, s,
                   "model.outputs: log_q of \"%.80s\" is for draw = "
-                  "\"frequency\": where all items are drawn alike it changes "
-                  "nothing",
+                  "\"frequency\" or \"batch\": where all items are drawn "
+                  "alike it changes nothing",
                   x->name);
   check_target(d, s, x);
   check_exclude(d, s, x);

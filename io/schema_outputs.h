@@ -29,12 +29,12 @@ WORD(OUTPUT, name, STRING, "label", NULL, "name of the task"),
          "of losses over items: the feature whose ids are wanted"),
     NUMBER(OUTPUT, negatives, INT32, "1", "items", 1, 1000000,
            "that are drawn for each id of target in training"),
-    WORD(OUTPUT, draw, STRING, "uniform", "uniform|frequency",
-         "of the negatives: all items alike, or as often as each is a target "
-         "in data.train"),
+    WORD(OUTPUT, draw, STRING, "uniform", "uniform|frequency|batch",
+         "negatives: of all items alike, as often as each is a target in "
+         "data.train, or what other targets of the batch want"),
     FLAG(OUTPUT, log_q, "false",
-         "of sampled_softmax and draw = \"frequency\": scores in training are "
-         "less the log of that share"),
+         "of sampled_softmax and draw = \"frequency\" or \"batch\": scores in "
+         "training are less the log of each item's share of the targets"),
     NUMBER(OUTPUT, given, INT32, "0", "items", 0, 1000000,
            "that stand behind each id of target in data for evaluation: it is "
            "ranked among them; 0: among all"),

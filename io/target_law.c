@@ -95,19 +95,20 @@ done:
 
 static const ts_task_config *task_of(const ts_config *c) {
   const ts_task_config *x = c->model.tasks;
-  return ts_task_is_of_items(x) && x->draw && !strcmp(x->draw, "frequency")
-             ? x
-             : NULL;
+  const bool counted = ts_task_is_of_items(x) && x->draw &&
+                       (x->log_q || !strcmp(x->draw, "frequency"));
+  return counted ? x : NULL;
 }
 
-static ts_err room(ts_target_law **out, int64_t first, int64_t rows) {
+static ts_err room(ts_target_law **out, const ts_task_config *x, int64_t rows) {
   ts_err err = TS_OK;
   ts_target_law *l = NULL;
+  const int64_t first = x->first_item;
   if (rows - first > INT32_MAX)
     return ts_fail(TS_ERR_DATA,
-                   "draw = \"frequency\" is for up to %d items, and the table "
-                   "has %lld",
-                   INT32_MAX, (long long)(rows - first));
+                   "draw = \"%s\" is for up to %d items, and the table has "
+                   "%lld, where targets are counted",
+                   x->draw, INT32_MAX, (long long)(rows - first));
   TS_TRY(ts_mem_alloc(&l, sizeof *l, TS_TAG_INPUT));
   *out = l;
   l->first = first;
@@ -128,17 +129,17 @@ ts_err ts_target_law_take(ts_target_law **out, ts_source *s, ts_comm *comm) {
   const int32_t f = ts_task_candidates(s->config, x);
   const int64_t n = s->info.n_samples;
   const int w = ts_comm_size(comm), me = ts_comm_rank(comm);
-  TS_TRY(ts_agree(comm, room(&l, x->first_item,
-                             ts_feature_table(s->config, f, NULL)->rows)));
+  TS_TRY(
+      ts_agree(comm, room(&l, x, ts_feature_table(s->config, f, NULL)->rows)));
   TS_TRY(ts_agree(comm, ts_mem_many(counts, l->n, INPUT)));
   TS_TRY(ts_agree(comm, count(s, counts, l, f, n * me / w, n * (me + 1) / w)));
   TS_TRY(ts_comm_sum_i64(comm, counts, l->n));
   for (int64_t k = 0; k < l->n; k++) all += counts[k];
   if (!all)
     TS_THROW(TS_ERR_DATA,
-             "draw = \"frequency\": data.train has no id of feature %s from "
+             "draw = \"%s\": data.train has no id of feature %s from "
              "first_item = %lld on: there is nothing to draw",
-             x->target, (long long)x->first_item);
+             x->draw, x->target, (long long)x->first_item);
   TS_TRY(ts_agree(comm, make(l, counts, all)));
   *out = l;
   l = NULL;

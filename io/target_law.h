@@ -1,5 +1,6 @@
 /* target_law.h - how often each item is a target in the training data, and
- * draws in that proportion: of outputs over items whose draw is "frequency".
+ * draws in that proportion: of outputs over items whose draw is "frequency", or
+ * that take log_q.
  *
  * A draw takes one look into an alias table (A. J. Walker, ACM Transactions on
  * Mathematical Software 3, 1977; built as M. Vose, IEEE Transactions on

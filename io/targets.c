@@ -281,6 +281,7 @@ static ts_err set_aside(const ts_targets *t, ts_batch_store *s) {
 static ts_slices slices_of(const ts_targets *t, int32_t i, int32_t n) {
   const ts_targets_place *p = &t->place;
   ts_slices s = {.n_items = t->rows - t->task->first_item};
+  if (!ts_task_is_of_all(t->task, p->training)) return (ts_slices){0, 0, 0};
   for (int r = 0; r < p->n_ranks; r++) {
     const int64_t all = ts_batch_part(p->n_global, r, p->n_ranks);
     const int64_t part =
@@ -307,15 +308,15 @@ static void bring(const ts_targets *t, const ts_feature_store *x, int32_t b,
   if (x->offsets) x->offsets[b + 1] = to;
 }
 
-/* Its score would be in no sum, and grow without end. */
+/* Its score would be in no sum, and grow without end; or be a negative. */
 static ts_err check_wanted(const ts_targets *t, const int64_t *ids, int64_t n,
                            int32_t b) {
   for (int64_t k = 0; t->place.training && k < n; k++)
     if (ids[k] < t->task->first_item)
       return ts_fail(TS_ERR_DATA,
                      "sample %lld: feature %s has id %lld, which is no item, "
-                     "as first_item = %lld: loss full_softmax is over items "
-                     "alone",
+                     "as first_item = %lld: with loss full_softmax, and with "
+                     "draw = \"batch\", a target is one",
                      (long long)(t->place.first + b), t->task->target,
                      (long long)ids[k], (long long)t->task->first_item);
   return TS_OK;
@@ -366,7 +367,7 @@ ts_err ts_targets_expand(ts_targets *t, ts_batch_store *s) {
   const int32_t each = ts_task_each(t->task, training);
   const bool given = !training && t->task->given;
   TS_DO(list_left_out(t, &s->batch));
-  if (ts_task_is_of_all(t->task, training)) {
+  if (ts_task_meets(t->task, training)) {
     TS_DO(bring_all(t, s));
     return set_aside(t, s);
   }

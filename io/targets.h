@@ -14,7 +14,8 @@
  * With a loss over all items (ts_task_is_of_all) nothing is drawn: behind the
  * wanted ids of a sample come the items that it brings along (base/slices.h),
  * of its micro-batch where run.accumulate makes several, and ts_batch.all_items
- * says what the layer wants to know of these.
+ * says what the layer wants to know of these.  With negatives from the batch
+ * (ts_task_is_in_batch) nothing comes behind them.
  *
  * The batch says what each sample's bags of task->exclude have
  * (ts_batch.left_out).  Of a feature that is there for that alone

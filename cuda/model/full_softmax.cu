@@ -28,10 +28,15 @@ static __device__ void ts_all_wanted(const ts_full_softmax_args &a, int64_t t,
   for (int by = 16; by > 0; by /= 2)
     sum += __shfl_xor_sync(0xffffffff, sum, by);
   ts_all_copy(a.targets + t * a.dim, q, a.dim);
+  if (a.target_ids) ts_all_copy(a.columns + t * a.dim, x, a.dim);
   if (threadIdx.x % 32) return;
   a.what[p] = (int32_t)t;
   a.wanted_row[t] = u;
   a.wanted[t] = a.scale * (float)sum;
+  if (!a.target_ids) return;
+  a.target_ids[t] = a.ids[p];
+  a.column_shift[t] = a.shift ? a.shift[a.ids[p]] : 0;
+  a.wanted[t] -= a.column_shift[t];
 }
 
 /* A block has a sample's bag: slices are long where samples are few. */
@@ -61,16 +66,25 @@ ts_err ts_cuda_full_softmax_take(const ts_full_softmax_args *a) {
 
 /* ---- blocks -------------------------------------------------------------- */
 
+/* Score K of row I as it counts, where columns are wanted items. */
+static __device__ __forceinline__ float
+ts_all_score(const ts_full_softmax_args &a, int64_t i, int64_t k) {
+  const float s = a.s[i * a.n_columns + k];
+  if (!a.target_ids) return s;
+  return a.target_ids[k] == a.row_ids[i] && k != i + a.own
+             ? TS_NO_SCORE
+             : s - a.column_shift[k];
+}
+
 static __global__ void __launch_bounds__(THREADS)
     ts_all_part_kernel(const __grid_constant__ ts_full_softmax_args a) {
   ts_warps_each(a.n_block, [&](int64_t i) {
-    const float *s = a.s + i * a.n_columns;
     float most = -INFINITY, sum = 0;
     for (int64_t k = threadIdx.x % 32; k < a.n_columns; k += 32)
-      most = fmaxf(most, s[k]);
+      most = fmaxf(most, ts_all_score(a, i, k));
     most = ts_warp_max(most);
     for (int64_t k = threadIdx.x % 32; k < a.n_columns; k += 32)
-      sum += expf(s[k] - most);
+      sum += expf(ts_all_score(a, i, k) - most);
     sum = ts_warp_sum(sum);
     if (threadIdx.x % 32) return;
     a.part[2 * i] = most;
@@ -84,7 +98,7 @@ static __global__ void __launch_bounds__(THREADS)
     float *s = a.s + i * a.n_columns;
     const float f = a.factor[2 * i], log_sum = a.factor[2 * i + 1];
     for (int64_t k = threadIdx.x % 32; k < a.n_columns; k += 32)
-      s[k] = f * expf(s[k] - log_sum);
+      s[k] = f * expf(ts_all_score(a, i, k) - log_sum);
   });
 }
 
@@ -162,8 +176,9 @@ static __global__ void __launch_bounds__(THREADS)
       float sum = 0;
       for (int64_t i = a.member_start[u]; i < a.member_start[u + 1]; i++) {
         const int64_t t = a.what[a.member[i]];
-        sum = t >= 0 ? fmaf(-a.factor[2 * t], a.targets[t * a.dim + c], sum)
-                     : sum + a.dcolumns[(-1 - t) * a.dim + c];
+        if (t >= 0) sum = fmaf(-a.factor[2 * t], a.targets[t * a.dim + c], sum);
+        if (t < 0 || a.target_ids)
+          sum += a.dcolumns[(t < 0 ? -1 - t : t) * a.dim + c];
       }
       a.ditems[u * a.item_stride + c] = sum;
     });

@@ -39,6 +39,16 @@ static inline bool ts_task_is_of_all(const ts_task_config *x, bool training) {
   return x->loss && !strcmp(x->loss, "full_softmax") && (training || !x->given);
 }
 
+/* Its negatives are the items that are wanted elsewhere in the batch. */
+static inline bool ts_task_is_in_batch(const ts_task_config *x, bool training) {
+  return x->draw && !strcmp(x->draw, "batch") && (training || !x->given);
+}
+
+/* Queries of all ranks meet the columns of each (model/full_softmax.h). */
+static inline bool ts_task_meets(const ts_task_config *x, bool training) {
+  return ts_task_is_of_all(x, training) || ts_task_is_in_batch(x, training);
+}
+
 /* The number of its candidates' feature: of target, in the table `items`. */
 int32_t ts_task_candidates(const ts_config *, const ts_task_config *);
 /* Feature F is there for the exclude of an output over items alone: its tables
@@ -46,7 +56,7 @@ int32_t ts_task_candidates(const ts_config *, const ts_task_config *);
 bool ts_task_only_excludes(const ts_config *, int32_t f);
 /* Candidates of each of its targets, the wanted one first. */
 static inline int32_t ts_task_each(const ts_task_config *x, bool training) {
-  if (ts_task_is_of_all(x, training)) return 1;
+  if (ts_task_meets(x, training)) return 1;
   return 1 + (!training && x->given ? x->given : x->negatives);
 }
 

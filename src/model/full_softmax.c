@@ -10,7 +10,8 @@
 /* Scores of a block, at most, where a row has no more; and its rows. */
 enum { BLOCK_SCORES = 1 << 22, BLOCK_ROWS = 1024 };
 
-ts_err ts_full_softmax_create(ts_full_softmax *x, ts_layer *l) {
+ts_err ts_full_softmax_create(ts_full_softmax *x, ts_layer *l, bool in_batch) {
+  x->in_batch = in_batch;
   ts_world *world = l->spec->world;
   x->n_ranks = world ? ts_world_size(world) : 1;
   x->rank = world ? ts_world_rank(world) : 0;
@@ -43,6 +44,8 @@ static ts_err make_room(ts_full_softmax *x, const ts_layer *l, int64_t n_ids,
       {&a->what, n_ids, 4},
       {&a->wanted, a->n_targets, 4},
       {&a->wanted_row, a->n_targets, 4},
+      {&x->ids, x->in_batch ? all : 0, 8},
+      {&a->column_shift, x->in_batch ? n : 0, 4},
       {&x->part, 2 * all, 4},
       {&x->parts, 2 * a->n_targets * x->n_ranks, 4},
       {&x->factor, 2 * all, 4},
@@ -65,11 +68,11 @@ int64_t ts_full_softmax_part(const ts_layer *l, int64_t n_items) {
 }
 
 ts_err ts_full_softmax_expect(ts_full_softmax *x, const ts_layer *l,
-                              int32_t dim, int64_t n_targets, int64_t n_items,
+                              int32_t dim, int64_t n_targets, int64_t n_columns,
                               ts_lane *lane) {
   x->a.dim = dim;
   x->a.n_targets = n_targets;
-  x->a.n_columns = ts_full_softmax_part(l, n_items);
+  x->a.n_columns = n_columns;
   x->n_all = n_targets * ranks_of(l);
   TS_DO(make_room(x, l, n_targets + x->a.n_columns, lane));
   x->a = (ts_full_softmax_args){0}; /* no batch yet */
@@ -84,13 +87,13 @@ static int64_t *bytes_of(ts_full_softmax *x, int64_t unit) {
   return x->bytes;
 }
 
-/* AT (all targets, N floats), of which this rank has written its own. */
-static ts_err gather(ts_full_softmax *x, const ts_layer_run *r, float *at,
+/* AT (all targets, N bytes), of which this rank has written its own. */
+static ts_err gather(ts_full_softmax *x, const ts_layer_run *r, void *at,
                      int64_t n) {
   ts_token token;
   if (!x->comm) return TS_OK;
-  TS_DO(ts_comm_all_gather_v(x->comm, &token, at, at + x->first * n,
-                             bytes_of(x, 4 * n), r->lane));
+  TS_DO(ts_comm_all_gather_v(x->comm, &token, at, (char *)at + x->first * n,
+                             bytes_of(x, n), r->lane));
   return ts_comm_end(&token, r->lane);
 }
 
@@ -171,6 +174,8 @@ static ts_err each_block(ts_full_softmax *x, const ts_layer *l,
     const int64_t n = x->n_all - i < x->block ? x->n_all - i : x->block;
     if (x->a.n_columns) TS_DO(score(x, l, r, i, n));
     x->a.n_block = n;
+    x->a.row_ids = x->in_batch ? x->ids + i : NULL;
+    x->a.own = i - x->first;
     TS_DO(one(x, l, r, i, n));
   }
   return TS_OK;
@@ -196,7 +201,8 @@ static ts_err begin(ts_full_softmax *x, const ts_layer *l,
                     const ts_layer_run *r, const ts_full_softmax_args *of) {
   ts_full_softmax_args *a = &x->a;
   *a = *of;
-  a->n_columns = ts_slices_before(a->slices, a->n_samples);
+  a->n_columns =
+      x->in_batch ? a->n_targets : ts_slices_before(a->slices, a->n_samples);
   a->n_parts = x->n_ranks;
   x->n_all = x->first = 0;
   for (int k = 0; k < x->n_ranks; k++) {
@@ -207,6 +213,7 @@ static ts_err begin(ts_full_softmax *x, const ts_layer *l,
   }
   TS_DO(make_room(x, l, a->n_targets + a->n_columns, r->lane));
   a->targets = x->queries + x->first * a->dim;
+  a->target_ids = x->in_batch ? x->ids + x->first : NULL;
   a->parts = x->parts;
   a->dtargets = x->dtargets;
   a->dcolumns = x->dcolumns;
@@ -220,7 +227,8 @@ ts_err ts_full_softmax_forward(ts_full_softmax *x, const ts_layer *l,
   TS_DO(begin(x, l, r, of));
   TS_DO(ts_run_full_softmax_take(l, r, a));
   TS_DO(turn(x, l, r));
-  TS_DO(gather(x, r, x->queries, a->dim));
+  TS_DO(gather(x, r, x->queries, 4 * a->dim));
+  if (x->in_batch) TS_DO(gather(x, r, x->ids, 8));
   TS_DO(each_block(x, l, r, block_forward));
   TS_DO(exchange_parts(x, r));
   a->factor = x->factor + 2 * x->first;
@@ -237,7 +245,7 @@ ts_err ts_full_softmax_backward(ts_full_softmax *x, const ts_layer *l,
   a->ditems = ditems;
   a->factor = x->factor + 2 * x->first;
   TS_DO(ts_run_full_softmax_factor(l, r, a));
-  TS_DO(gather(x, r, x->factor, 2));
+  TS_DO(gather(x, r, x->factor, 8));
   if (!x->n_all)
     TS_DO(ts_run_zero(l, r, x->dcolumns, 4 * (size_t)(a->n_columns * a->dim)));
   TS_DO(each_block(x, l, r, block_backward));

@@ -1,5 +1,6 @@
-/* full_softmax.h - the loss over all items of a table, a part of the layer of
- * outputs over items (layers/items.c).
+/* full_softmax.h - the loss over all items of a table, or over those that the
+ * batch's targets want, a part of the layer of outputs over items
+ * (layers/items.c).
  *
  *   l_t = log of the sum over all items v of exp(scale q_t . v) - scale q_t .
  *         the wanted one
@@ -10,6 +11,9 @@
  * tells whose query it is: no rank ever has all scores, of one query or of one
  * item.  In the backward pass blocks are computed again; gradients of queries
  * are added over ranks, in rank order, those of items are the rank's own.
+ *
+ * Over the items of the batch the columns are the rank's own targets, and a
+ * query leaves out those that want the same item as it does.
  *
  * With T targets of d floats on all ranks together, a rank receives T d + 2 T
  * floats in each pass, and sends as many.  Memory: the rank's
@@ -31,25 +35,28 @@ typedef struct ts_full_softmax {
   float *turned;             /* (dim, columns) */
   float *dtargets, *dcolumns;
   int64_t *n_targets, *bytes, *mine; /* (ranks) host */
+  int64_t *ids;                      /* (all targets) wanted, or NULL */
   int64_t n_all, first;              /* targets of all ranks; of lower ones */
   int64_t block;                     /* rows of a block */
   int n_ranks, rank;
+  bool in_batch;
 } ts_full_softmax;
 
-/* Collective over spec->world, where that has several ranks. */
-ts_err ts_full_softmax_create(ts_full_softmax *, ts_layer *);
+/* IN_BATCH: over the items of the batch, in training and evaluations.
+ * Collective over spec->world, where that has several ranks. */
+ts_err ts_full_softmax_create(ts_full_softmax *, ts_layer *, bool in_batch);
 void ts_full_softmax_reset(ts_full_softmax *); /* after lanes */
-/* Room for batches of N_TARGETS local targets, and for this rank's part of
- * N_ITEMS of DIM floats, as many ranks as there are, or are planned for. */
+/* Room for batches of N_TARGETS local targets, and for N_COLUMNS of DIM floats:
+ * as many ranks as there are, or are planned for. */
 ts_err ts_full_softmax_expect(ts_full_softmax *, const ts_layer *, int32_t dim,
-                              int64_t n_targets, int64_t n_items, ts_lane *);
-/* A rank's part of N items: what expect goes by. */
+                              int64_t n_targets, int64_t n_columns, ts_lane *);
+/* A rank's part of N items: its columns where the loss is over all of them. */
 int64_t ts_full_softmax_part(const ts_layer *, int64_t n_items);
 
 /* A has q and items with their strides, index, row, sample, first, offsets,
  * members, slices, loss (n_targets), dim, scale, n_samples, n_rows, n_items and
- * n_targets of the batch.  Enqueue, in the same order on all ranks, those
- * without samples, too. */
+ * n_targets of the batch, and for in_batch ids and shift.  Enqueue, in the same
+ * order on all ranks, those without samples, too. */
 ts_err ts_full_softmax_forward(ts_full_softmax *, const ts_layer *,
                                const ts_layer_run *,
                                const ts_full_softmax_args *a);

@@ -24,6 +24,16 @@ static const float *item_of(const ts_full_softmax_args *a, int32_t u) {
   return a->items + u * a->item_stride;
 }
 
+/* The wanted id at P as target T, and as a column. */
+static void take_column(const ts_full_softmax_args *a, int64_t t, int64_t p) {
+  const float shift = a->shift ? a->shift[a->ids[p]] : 0;
+  a->target_ids[t] = a->ids[p];
+  a->column_shift[t] = shift;
+  a->wanted[t] -= shift;
+  memcpy(a->columns + t * a->dim, item_of(a, a->index[p]),
+         (size_t)a->dim * sizeof(float));
+}
+
 /* Sample B's bag. */
 static void take_bag(const ts_full_softmax_args *a, int64_t b) {
   const size_t bytes = (size_t)a->dim * sizeof(float);
@@ -37,6 +47,7 @@ static void take_bag(const ts_full_softmax_args *a, int64_t b) {
     a->wanted_row[t] = u;
     a->wanted[t] = a->scale * dot(query_of(a, t), item_of(a, u), a->dim);
     memcpy(a->targets + t * a->dim, query_of(a, t), bytes);
+    if (a->target_ids) take_column(a, t, p0 + j);
   }
   for (int64_t k = 0; k < n; k++) {
     const int64_t p = p0 + m + k;
@@ -53,11 +64,20 @@ static ts_err take(const ts_full_softmax_args *a) {
 
 /* ---- blocks, plainly ----------------------------------------------------- */
 
+static void count_wanted(const ts_full_softmax_args *a, int64_t i) {
+  float *s = a->s + i * a->n_columns;
+  for (int64_t k = 0; a->target_ids && k < a->n_columns; k++)
+    s[k] = a->target_ids[k] == a->row_ids[i] && k != i + a->own
+               ? TS_NO_SCORE
+               : s[k] - a->column_shift[k];
+}
+
 static ts_err part(const ts_full_softmax_args *a) {
 #pragma omp parallel for schedule(static)
   for (int64_t i = 0; i < a->n_block; i++) {
     const float *s = a->s + i * a->n_columns;
     double most = -INFINITY, sum = 0;
+    count_wanted(a, i);
     for (int64_t k = 0; k < a->n_columns; k++) most = fmax(most, s[k]);
     for (int64_t k = 0; k < a->n_columns; k++) sum += exp(s[k] - most);
     a->part[2 * i] = (float)most;
@@ -71,6 +91,7 @@ static ts_err slopes(const ts_full_softmax_args *a) {
   for (int64_t i = 0; i < a->n_block; i++) {
     float *s = a->s + i * a->n_columns;
     const double f = a->factor[2 * i], log_sum = a->factor[2 * i + 1];
+    count_wanted(a, i);
     for (int64_t k = 0; k < a->n_columns; k++)
       s[k] = (float)(f * exp(s[k] - log_sum));
   }
@@ -130,8 +151,8 @@ static void give_item(const ts_full_softmax_args *a, int64_t u) {
     const int64_t t = a->what[a->member[i]];
     if (t >= 0)
       ts_add_row(to, -a->factor[2 * t], a->targets + t * a->dim, a->dim);
-    else
-      ts_add_row(to, 1, a->dcolumns + (-1 - t) * a->dim, a->dim);
+    if (t < 0 || a->target_ids)
+      ts_add_row(to, 1, a->dcolumns + (t < 0 ? -1 - t : t) * a->dim, a->dim);
   }
 }
 

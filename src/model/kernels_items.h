@@ -85,13 +85,22 @@ typedef struct ts_candidates_args {
  * offsets[s + 1] - offsets[s]) and its slice, bag after bag; index[p] is the
  * row of ITEMS of id number p.
  *
+ * Where TARGET_IDS is not NULL the sum is over the wanted items of the batch,
+ * those of all ranks: the local targets are the columns (n_columns =
+ * n_targets, no slices), and s_v has shift[v] taken from it, SHIFT NULL: 0.  A
+ * column with the same id as the row's own wanted one counts for nothing,
+ * but for that of the target itself: column k of row i where k = i + own.
+ *
  * full_softmax_take    of the local targets: targets[t] = q[row[t]], wanted[t]
  *                      = s_0, wanted_row[t] the row of ITEMS that is wanted;
  *                      columns[k] = the row of ITEMS of slice item k; and for
- *                      each id what[p] = t of a wanted one, -1 - k of the slice
+ *                      each id what[p] = t of a wanted one, -1 - k of a slice.
+ *                      With TARGET_IDS: these, from IDS, and column_shift[t];
+ *                      columns[t] = the row of ITEMS that is wanted
  * full_softmax_part    of the block S (n_block, n_columns): part[i] = the most
  *                      of row i, and the sum of exp(s - most); of no columns
- *                      -infinity and 0
+ *                      -infinity and 0.  With TARGET_IDS S has the products,
+ *                      and may have what counts behind it
  * full_softmax_loss    from parts (n_parts, n_targets, 2), all ranks', one
  *                      after the other: factor[t] = {0, log of the sum}, and
  *                      loss[t]; sums in their order
@@ -103,8 +112,10 @@ typedef struct ts_candidates_args {
  *                      dtargets[t] - factor[t][0] items[wanted_row[t]], 0 of
  *                      rows that have none; ditems of row u = sum over its
  *                      members p (as in ts_candidates_args), ascending, of
- *                      dcolumns[k], or of - factor[t][0] targets[t].  DQ NULL:
- *                      not wanted.  DITEMS may be ITEMS. */
+ *                      dcolumns[k], or of - factor[t][0] targets[t], and with
+ *                      TARGET_IDS of dcolumns[t].  DQ NULL: not wanted.  DITEMS
+ *                      may be ITEMS. */
+#define TS_NO_SCORE -1e30f /* less than any: e to it is 0 */
 typedef struct ts_full_softmax_args {
   const float *q;     /* (n_rows, q_stride) */
   const float *items; /* (n_items, item_stride) */
@@ -112,6 +123,12 @@ typedef struct ts_full_softmax_args {
   const int64_t *offsets;
   const int32_t *member_start, *member; /* (n_items + 1), (ids) */
   ts_slices slices;
+  const int64_t *ids;     /* (ids), of TARGET_IDS */
+  const float *shift;     /* by id */
+  int64_t *target_ids;    /* (n_targets) */
+  float *column_shift;    /* (n_columns) */
+  const int64_t *row_ids; /* (n_block) TARGET_IDS of the block's rows */
+  int64_t own;
   float *targets, *columns; /* (n_targets, dim), (n_columns, dim) */
   float *wanted;            /* (n_targets) */
   int32_t *wanted_row, *what;

@@ -52,12 +52,12 @@ typedef struct ts_model_pass {
    * the epoch, and the first local sample's place in it. */
   int64_t epoch, first;
   int64_t n_global; /* samples of all ranks in this (micro-)batch */
-  /* For a loss over all items: what samples bring along, and the targets of
-   * each rank (host memory; NULL: there is one rank). */
+  /* For a loss over all items, or those of the batch: what samples bring along,
+   * and the targets of each rank (host memory; NULL: there is one rank). */
   ts_slices slices;
   const int64_t *n_targets;
-  /* By id the log of how often an item is drawn, memory of the device; NULL:
-   * alike. */
+  /* By id the log of its share of the targets, memory of the device; NULL:
+   * nothing wants it. */
   const float *log_q;
 } ts_model_pass;
 

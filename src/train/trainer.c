@@ -279,7 +279,7 @@ static ts_err build_tokens(ts_trainer *t) {
                    "\"none\", whose lengths go there with the whole batch",
                    c->run.accumulate);
   TS_DO(ts_mem_many(t->spread, ts_ebc_n_features(t->ebc), MISC));
-  if (ts_task_is_of_all(c->model.tasks, true))
+  if (ts_task_meets(c->model.tasks, true))
     TS_DO(ts_mem_many(t->n_targets, t->n_ranks, MISC));
   return ts_mem_many(t->tokens, ts_ebc_n_features(t->ebc), MISC);
 }

@@ -1,6 +1,7 @@
 /* full_softmax.c - the contract of the kernels of the softmax over all items:
  * what is taken for the products, blocks of scores, losses from parts,
- * gradients, and all of it behind each other; against formulas in double.  Of
+ * gradients, and all of it behind each other, over all items and over those of
+ * the batch; against formulas in double.  Of
  * the layer, and of ranks, tests/run/items.sh knows the losses and gradients.
  * ranks: 1  fake: 1  emulated: 1  isa: none
  * seconds: 120 */
@@ -11,12 +12,19 @@ KT_CONTRACT("full_softmax_take full_softmax_part full_softmax_slopes "
             "full_softmax_loss full_softmax_factor full_softmax_give contract")
 
 enum { ITEMS = 60 }; /* at most, where samples bring all of them */
+enum { MOST = 128 }; /* columns, where all of them are looked at */
+
+/* The items that samples bring: some of them, all, or none, where the loss is
+ * over those that the batch's targets want. */
+typedef enum brought { SOME, ALL, BATCH } brought;
 
 /* Where things lie: bags of wanted ids and a slice each. */
 typedef struct bags {
   int32_t *index, *what, *wanted_row, *row, *sample, *first;
   int64_t *offsets;
   int64_t n_ids;
+  int64_t *target_ids; /* of BATCH */
+  float *column_shift;
 } bags;
 
 static void put_sample(ts_full_softmax_args *a, bags *w, int64_t b,
@@ -42,20 +50,21 @@ static void put_sample(ts_full_softmax_args *a, bags *w, int64_t b,
 }
 
 /* Samples of one row and any number of targets, or of rows, and targets that
- * are the last ones'.  They bring a part of the items along, or ALL of them. */
-static ts_full_softmax_args some(int i, bool all, bags *w) {
+ * are the last ones'. */
+static ts_full_softmax_args some(int i, brought how, bags *w) {
   ts_full_softmax_args a = {
-      .n_samples = i % 9 ? 1 + kt_below(40) : 0,
+      .n_samples = i % 9 ? 1 + kt_below(how == BATCH ? 8 : 40) : 0,
       .dim = 1 + kt_below(i % 3 ? 70 : 6),
       .scale = i % 4 ? 1 : 1.7f,
       .by_stride = 1 + kt_below(3),
   };
   const int64_t lower = kt_below(20), n = i % 5 ? 1 + kt_below(300) : 0;
   a.slices = (ts_slices){n, lower, lower + a.n_samples + kt_below(20) + 1};
-  if (all)
+  if (how == BATCH) a.slices = (ts_slices){0, 0, 0};
+  if (how == ALL)
     a.slices = (ts_slices){a.n_samples ? 1 + n % ITEMS : 0, 0, a.n_samples};
   a.n_items = ts_slices_before(a.slices, a.n_samples);
-  if (!all) a.n_items += 1 + kt_below(20);
+  if (how != ALL) a.n_items += 1 + kt_below(20);
   const int64_t most = 12 * a.n_samples + a.n_items;
   *w = (bags){.index = kt_array(most, 4, 0),
               .what = kt_array(most, 4, 0),
@@ -83,6 +92,22 @@ static ts_full_softmax_args some(int i, bool all, bags *w) {
   return a;
 }
 
+/* Ids and shifts of items, as they come and as they are taken. */
+static void give_ids(ts_full_softmax_args *a, bags *w, int i) {
+  int64_t *ids = kt_array(w->n_ids, 8, 0);
+  float *shift = i % 2 ? lt_numbers(2 * a->n_items + 1, 3) : NULL;
+  a->ids = ids;
+  a->shift = shift;
+  a->n_columns = a->n_targets;
+  w->target_ids = kt_zeros(a->n_targets, 8);
+  w->column_shift = kt_zeros(a->n_targets, 4);
+  for (int64_t p = 0; p < w->n_ids; p++) {
+    ids[p] = 2 * w->index[p] + 1;
+    w->target_ids[w->what[p]] = ids[p];
+    if (shift) w->column_shift[w->what[p]] = shift[ids[p]];
+  }
+}
+
 static void same(const int32_t *got, const int32_t *want, int64_t n) {
   const int32_t *ref = kt_ref(got);
   for (int64_t k = 0; k < n; k++) ck_assert_int_eq(ref[k], want[k]);
@@ -92,11 +117,30 @@ static void same(const int32_t *got, const int32_t *want, int64_t n) {
 
 KT_CALL(run_take, full_softmax_take, ts_full_softmax_args)
 
+/* What comes with the items of the batch. */
+static void want_columns(ts_full_softmax_args *a, const bags *w) {
+  a->target_ids = kt_array(a->n_targets, 8, 0);
+  a->column_shift = lt_out(a->n_targets, 4);
+  for (int64_t t = 0; t < a->n_targets; t++) {
+    lt_want(a->column_shift, t, (double)w->column_shift[t], 0);
+    for (int32_t c = 0; c < a->dim; c++)
+      lt_want(a->columns, t * a->dim + c,
+              (double)a->items[w->wanted_row[t] * a->item_stride + c], 0);
+  }
+}
+
+static void same_ids(const int64_t *got, const int64_t *want, int64_t n) {
+  const int64_t *ref = kt_ref(got);
+  for (int64_t k = 0; k < n; k++) ck_assert_int_eq(ref[k], want[k]);
+}
+
 TS_TEST(takes) {
-  for (int i = 0; i < 60; i++) {
+  for (int i = 0; i < 90; i++) {
     bags w;
+    const brought how = i % 3 == 2 ? BATCH : SOME;
     lt_begin();
-    ts_full_softmax_args a = some(i, false, &w);
+    ts_full_softmax_args a = some(i, how, &w);
+    if (how == BATCH) give_ids(&a, &w, i);
     a.targets = lt_out(a.n_targets * a.dim, 4);
     a.columns = lt_out(a.n_columns * a.dim, 4);
     a.wanted = lt_out(a.n_targets, 4);
@@ -110,8 +154,10 @@ TS_TEST(takes) {
         sum += (double)q[c] * (double)x[c];
         lt_want(a.targets, t * a.dim + c, (double)q[c], 0);
       }
-      lt_want(a.wanted, t, (double)a.scale * sum, 1 + fabs(sum));
+      const double shift = how == BATCH ? (double)w.column_shift[t] : 0;
+      lt_want(a.wanted, t, (double)a.scale * sum - shift, 4 + fabs(sum));
     }
+    if (how == BATCH) want_columns(&a, &w);
     for (int64_t p = 0; p < w.n_ids; p++)
       for (int32_t c = 0; w.what[p] < 0 && c < a.dim; c++)
         lt_want(a.columns, (-1 - w.what[p]) * a.dim + c,
@@ -119,6 +165,7 @@ TS_TEST(takes) {
     lt_check(run_take, &a);
     same(a.what, w.what, w.n_ids);
     same(a.wanted_row, w.wanted_row, a.n_targets);
+    if (how == BATCH) same_ids(a.target_ids, w.target_ids, a.n_targets);
   }
 }
 
@@ -188,7 +235,7 @@ TS_TEST(losses_of_parts) {
   for (int i = 0; i < 40; i++) {
     bags w;
     lt_begin();
-    ts_full_softmax_args a = some(i, false, &w);
+    ts_full_softmax_args a = some(i, SOME, &w);
     a.n_parts = 1 + kt_below(5);
     a.wanted = lt_numbers(a.n_targets, 9);
     a.by = lt_numbers(a.n_samples * a.by_stride, 1);
@@ -267,7 +314,7 @@ TS_TEST(gives) {
   for (int i = 0; i < 60; i++) {
     bags w;
     lt_begin();
-    ts_full_softmax_args a = some(i, false, &w);
+    ts_full_softmax_args a = some(i, SOME, &w);
     find_members(&a, &w);
     a.what = w.what;
     a.wanted_row = w.wanted_row;
@@ -294,13 +341,22 @@ typedef struct whole {
   int64_t cut[PARTS + 1], block;
 } whole;
 
-/* What rank R does with the queries from I on: its part of the losses. */
-static ts_err run_part(const ts_kernels *k, const whole *w, int32_t r,
-                       int64_t i) {
+/* The ids of the rows from I on, and of the columns of rank R. */
+static void on_rank(ts_full_softmax_args *a, const whole *w, int32_t r,
+                    int64_t i) {
+  if (!a->target_ids) return;
+  a->row_ids = a->target_ids + i;
+  a->target_ids += w->cut[r];
+  a->column_shift += w->cut[r];
+  a->own = i - w->cut[r];
+}
+
+/* Products of the queries from I on with the columns of rank R. */
+static ts_err run_scores(const ts_kernels *k, const whole *w, int32_t r,
+                         int64_t i) {
   ts_full_softmax_args a = w->a;
   a.n_block = a.n_targets - i < w->block ? a.n_targets - i : w->block;
   a.n_columns = w->cut[r + 1] - w->cut[r];
-  a.part += (r * a.n_targets + i) * 2;
   const ts_contract_args score = {.c = a.s,
                                   .a = a.targets + i * a.dim,
                                   .b = a.columns + w->cut[r] * a.dim,
@@ -313,18 +369,30 @@ static ts_err run_part(const ts_kernels *k, const whole *w, int32_t r,
                                   .n_j = (int32_t)a.n_columns,
                                   .n_k = a.dim,
                                   .scale = a.scale};
-  if (a.n_columns) TS_DO(k->contract(&score));
+  return a.n_columns ? k->contract(&score) : TS_OK;
+}
+
+/* What rank R does with them: its part of the losses. */
+static ts_err run_part(const ts_kernels *k, const whole *w, int32_t r,
+                       int64_t i) {
+  ts_full_softmax_args a = w->a;
+  TS_DO(run_scores(k, w, r, i));
+  a.n_block = a.n_targets - i < w->block ? a.n_targets - i : w->block;
+  a.n_columns = w->cut[r + 1] - w->cut[r];
+  a.part += (r * a.n_targets + i) * 2;
+  on_rank(&a, w, r, i);
   return k->full_softmax_part(&a);
 }
 
-/* Its part of the gradients, from the scores that run_part leaves. */
+/* Its part of the gradients. */
 static ts_err run_grads(const ts_kernels *k, const whole *w, int32_t r,
                         int64_t i) {
   ts_full_softmax_args a = w->a;
-  TS_DO(run_part(k, w, r, i));
   a.n_block = a.n_targets - i < w->block ? a.n_targets - i : w->block;
   a.n_columns = w->cut[r + 1] - w->cut[r];
   a.factor += 2 * i;
+  TS_DO(run_scores(k, w, r, i));
+  on_rank(&a, w, r, i);
   TS_DO(k->full_softmax_slopes(&a));
   if (!a.n_columns) return TS_OK;
   ts_contract_args c = {.c = w->dtargets + i * a.dim,
@@ -386,6 +454,10 @@ static whole room_for(ts_full_softmax_args a, const bags *w, int i) {
   a.wanted = kt_own(a.n_targets, 4);
   a.wanted_row = kt_array(a.n_targets, 4, 0);
   a.what = kt_array(w->n_ids, 4, 0);
+  if (w->target_ids) {
+    a.target_ids = kt_array(a.n_targets, 8, 0);
+    a.column_shift = kt_own(a.n_targets, 4);
+  }
   a.s = kt_own(x.block * a.n_columns, 4);
   a.part = kt_own(2 * a.n_targets * a.n_parts, 4);
   a.parts = a.part;
@@ -415,27 +487,49 @@ static double slope_of(double *s, int64_t n, int32_t wanted, int32_t u) {
   return (up - down) / (2 * h);
 }
 
+/* The rows of items whose scores target T's loss is over, and where its own
+ * is. */
+static int32_t columns_of(const ts_full_softmax_args *a, const bags *w,
+                          int64_t t, int32_t *u, int32_t *own) {
+  int32_t n = 0;
+  *own = w->wanted_row[t];
+  for (; !w->target_ids && n < a->n_items; n++) u[n] = n;
+  if (!w->target_ids) return n;
+  for (int64_t k = 0; k < a->n_targets; k++) {
+    if (k == t) *own = n;
+    if (k == t || w->wanted_row[k] != w->wanted_row[t])
+      u[n++] = w->wanted_row[k];
+  }
+  return n;
+}
+
+static double shift_of(const ts_full_softmax_args *a, int32_t u) {
+  return a->shift ? (double)a->shift[2 * u + 1] : 0;
+}
+
 /* The loss of target T, and what it adds to the gradients. */
-static void add_target(const ts_full_softmax_args *a, int64_t t, int32_t wanted,
+static void add_target(const ts_full_softmax_args *a, const bags *w, int64_t t,
                        double *dq, double *di) {
   const float *q = a->q + a->row[t] * a->q_stride;
   const int32_t b = a->sample[t];
   const double by = (double)a->by[b * a->by_stride] /
                     (double)(a->offsets[b + 1] - a->offsets[b]);
-  double s[ITEMS];
-  for (int32_t u = 0; u < a->n_items; u++) {
-    s[u] = 0;
+  double s[MOST];
+  int32_t u[MOST], own;
+  const int32_t n = columns_of(a, w, t, u, &own);
+  for (int32_t k = 0; k < n; k++) {
+    s[k] = -shift_of(a, u[k]);
     for (int32_t c = 0; c < a->dim; c++)
-      s[u] += (double)a->scale * (double)q[c] *
-              (double)a->items[u * a->item_stride + c];
+      s[k] += (double)a->scale * (double)q[c] *
+              (double)a->items[u[k] * a->item_stride + c];
   }
-  lt_want(a->loss, t, loss_of(s, a->n_items, wanted), 4);
-  for (int32_t u = 0; u < a->n_items; u++) {
-    const double g = by * (double)a->scale * slope_of(s, a->n_items, wanted, u);
+  lt_want(a->loss, t, loss_of(s, n, own), 8);
+  for (int32_t k = 0; k < n; k++) {
+    const double g = by * (double)a->scale * slope_of(s, n, own, k);
     for (int32_t c = 0; c < a->dim; c++) {
       dq[a->row[t] * a->dim + c] +=
-          g * (double)a->items[u * a->item_stride + c];
-      di[u * a->dim + c] += g * (double)q[c];
+          g * (double)a->items[u[k] * a->item_stride + c];
+      di[u[k] * a->dim + c] += g * (double)q[c];
     }
   }
 }
@@ -447,21 +541,21 @@ static void want_rows(const float *to, int64_t stride, const double *x,
       lt_want(to, r * stride + c, x[r * dim + c], of);
 }
 
-/* Samples that bring all items along: the gradient of the mean of log of the
- * sum of exp(s) - s_0 over a sample's targets, from differences. */
+/* Samples that bring all items along, or none: the gradient of the mean of log
+ * of the sum of exp(s) - s_0 over a sample's targets, from differences. */
 TS_TEST(chain) {
-  for (int i = 0; i < 40; i++) {
+  for (int i = 0; i < 80; i++) {
     bags w;
     lt_begin();
-    ts_full_softmax_args a = some(i, true, &w);
+    ts_full_softmax_args a = some(i, i < 40 ? ALL : BATCH, &w);
+    if (i >= 40) give_ids(&a, &w, i);
     find_members(&a, &w);
     a.by = lt_numbers(a.n_samples * a.by_stride, 1);
     a.loss = lt_out(a.n_targets, 4);
     give_to(&a, i);
     double *dq = kt_zeros(a.n_rows * a.dim, 8);
     double *di = kt_zeros(a.n_items * a.dim, 8);
-    for (int64_t t = 0; t < a.n_targets; t++)
-      add_target(&a, t, w.wanted_row[t], dq, di);
+    for (int64_t t = 0; t < a.n_targets; t++) add_target(&a, &w, t, dq, di);
     if (a.dq) want_rows(a.dq, a.q_stride, dq, a.n_rows, a.dim, 2);
     want_rows(a.ditems, a.item_stride, di, a.n_items, a.dim, 2);
     const whole x = room_for(a, &w, i);

@@ -9,7 +9,7 @@ import numpy as np
 from negatives import alias, draw
 
 data, checkpoint, loss, n_steps, out = sys.argv[1:4] + [int(sys.argv[4]), sys.argv[5]]
-o = dict(negatives=3, temperature=1.0, normalise=False, margin=0.9, weight=1.0, first=0, exclude="", log_q=0, frequency=0, by="tokens", seed=7,
+o = dict(negatives=3, temperature=1.0, normalise=False, margin=0.9, weight=1.0, first=0, exclude="", log_q=0, frequency=0, together=0, by="tokens", seed=7,
          batch=16, lr=0.5)
 o.update((k, type(o[k])(eval(v)) if not isinstance(o[k], str) else v) for k, v in (x.split("=") for x in sys.argv[6:]))
 def sp(x):
@@ -67,6 +67,7 @@ with open(out + ".txt", "w") as losses:
             barred = set(nexts) | (set(items) if o["by"] == "tokens" else set()) if o["exclude"] else set()
             for j, wanted in enumerate(nexts):
                 ids = [wanted] + ([v for v in range(o["first"], rows) if v != wanted] if loss == "full_softmax" else
+                                  [v for s in part for v in s[2] if v != wanted] if o["together"] else
                                   draw(o["seed"], epoch, first + b, j, wanted, barred, o["first"], rows, o["negatives"], law))
                 table, row, grad = (E, items[len(items) - len(nexts) + j], dE) if o["by"] == "tokens" else (U, user, dU)
                 q, e = table[row], E[ids]

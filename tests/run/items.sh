@@ -59,7 +59,7 @@ for by in tokens user; do
     done
     [ $by = user ] || set=$(echo "$set" | sed 's/exclude=\["next"\]/exclude=["item","next"]/')
     edit=$(echo "$set" | tr -s ' ' '\n' | sed '/^$/d; s/$/;/' | tr -d '\n')
-    sed "s/loss = \"sampled_bce\";/loss = \"${name%-*}\"; $edit/; s/\(negatives=.*\) negatives = 3;/\1/; /full_softmax/s/ negatives = 3;//" "$work/$by.deck" > "$work/$by-$name.deck"
+    sed "s/loss = \"sampled_bce\";/loss = \"${name%-*}\"; $edit/; s/\(negatives=.*\) negatives = 3;/\1/; /full_softmax\|\"batch\"/s/ negatives = 3;//" "$work/$by.deck" > "$work/$by-$name.deck"
     $python "$srcdir/tests/run/items.py" "$work/a.csv" "$first" "${name%-*}" 12 "$work/want" by=$by $say || exit 1
     for ranks in 1 2; do
       check "$by, $name, $ranks" go $ranks $by-$name $by-$name-$ranks
@@ -75,6 +75,8 @@ sampled_softmax-normed normalise=true:normalise=True temperature=0.1:temperature
 sampled_softmax-often draw="frequency":frequency=1 negatives=9:negatives=9 first_item=3:first=3
 sampled_softmax-log_q draw="frequency":frequency=1 log_q=true:log_q=1 exclude=["next"]:exclude=1 negatives=9:negatives=9
 sampled_bce-often draw="frequency":frequency=1 negatives=2:negatives=2
+sampled_softmax-together draw="batch":together=1
+sampled_softmax-together_log_q draw="batch":together=1 log_q=true:log_q=1 normalise=true:normalise=True temperature=0.1:temperature=0.1
 full_softmax-plain
 full_softmax-normed normalise=true:normalise=True temperature=0.1:temperature=0.1
 cosine_contrastive-plain normalise=true:normalise=True margin=0.1:margin=0.1 negative_weight=5.0:weight=5.0
@@ -172,7 +174,7 @@ emulated=$(dirname "$TESSERA")/tests/tessera-emulated
 if [ -x "$emulated" ]; then
   host=$TESSERA; TESSERA=$emulated
   for by in tokens user; do
-    for loss in sampled_bce-barred sampled_softmax-normed sampled_softmax-log_q bpr-plain full_softmax-normed cosine_contrastive-plain; do
+    for loss in sampled_bce-barred sampled_softmax-normed sampled_softmax-log_q bpr-plain full_softmax-normed sampled_softmax-together_log_q cosine_contrastive-plain; do
       check "emulated, $by, $loss" go 2 $by-$loss gpu-$by-$loss --set run.backend=emulated
       check "emulated, $by, $loss: close" close_losses $by-$loss-2 gpu-$by-$loss 1e-6 12
     done
@@ -200,9 +202,12 @@ check "exclude" mistake 2 'no table has a feature "itm"' user 's/negatives = 3;/
 check "products" mistake 2 'is of cosines: give normalise = true' user 's/sampled_bce/cosine_contrastive/'
 check "margin" mistake 2 'margin of "next" is for loss "cosine_contrastive"' user 's/negatives = 3;/margin = 0.5;/'
 check "log_q of bce" mistake 2 'log_q of "next" is for loss "sampled_softmax"' user 's/negatives = 3;/draw = "frequency"; log_q = true;/'
+check "the batch's with numbers" mistake 2 'takes the targets of the batch, as many as there are' user 's/sampled_bce/sampled_softmax/; s/negatives = 3;/& draw = "batch";/'
+check "the batch's of bce" mistake 2 'draw = "batch" of "next" is for loss "sampled_softmax"' user 's/negatives = 3;/draw = "batch";/'
+check "the batch's in parts" mistake 2 'which targets meet in a part of a batch would depend on the ranks' user 's/sampled_bce/sampled_softmax/; s/negatives = 3;/draw = "batch";/; s/steps = 12;/& accumulate = 2;/'
 check "log_q of even draws" mistake 2 'log_q of "next" is for draw = "frequency"' user 's/sampled_bce/sampled_softmax/; s/negatives = 3;/log_q = true;/'
 check "no targets" mistake 3 'there is nothing to draw' user 's/negatives = 3;/draw = "frequency"; first_item = 38;/; s/a.csv/low.csv/'
-check "no item" mistake 3 'which is no item, as first_item = 5: loss full_softmax is over items alone' user 's/sampled_bce/full_softmax/; s/negatives = 3;/first_item = 5;/'
+check "no item" mistake 3 'which is no item, as first_item = 5: with loss full_softmax, and with draw = "batch", a target is one' user 's/sampled_bce/full_softmax/; s/negatives = 3;/first_item = 5;/'
 check "all have no negatives" mistake 2 'negatives of "next" is for loss "sampled_softmax"' user 's/sampled_bce/full_softmax/'
 check "ids of another table" mistake 2 'its ids are no items' user 's/negatives = 3;/exclude = ["user"];/'
 sed 's/^\([0-9]*\),[^,]*,\(.*\)$/\1,1,\2/' "$work/a.csv" > "$work/short.csv"

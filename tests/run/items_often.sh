@@ -1,8 +1,9 @@
 #!/bin/sh
-# items_often.sh - draws as often as items are targets, and scores less the log
-# of that: the same on any ranks, in parts, pipelines and after a restart; not in
-# evaluations; commands that train nothing.  What a step gives is in items.sh.
-# seconds: 60
+# items_often.sh - draws as often as items are targets, negatives that are the
+# batch's targets, and scores less the log of their share: the same on any ranks,
+# in parts, pipelines and after a restart; not in evaluations; commands that
+# train nothing.  What a step gives is in items.sh.
+# seconds: 90
 . "$srcdir/tests/support/common.sh"
 not_sanitized
 command -v h5diff > /dev/null || { echo "h5diff (hdf5-tools) is not here"; exit 77; }
@@ -26,6 +27,8 @@ sharding = { topology = "default"; };
 DECK
 sed 's/negatives = 5;/& draw = "frequency";/' "$work/even.deck" > "$work/often.deck"
 sed 's/negatives = 5;/& draw = "frequency"; log_q = true;/' "$work/even.deck" > "$work/log_q.deck"
+sed 's/negatives = 5;/draw = "batch";/' "$work/even.deck" > "$work/batch.deck"
+sed 's/negatives = 5;/draw = "batch"; log_q = true;/' "$work/even.deck" > "$work/batch_q.deck"
 go() { # RANKS DECK FOLDER [options]
   n=$1; deck=$2; folder=$3; shift 3
   ${MPIRUN:-mpirun} -q -n "$n" "$TESSERA" train "$work/$deck.deck" --quiet --set run.output="$work/$folder" "$@" < /dev/null
@@ -34,9 +37,9 @@ differ() { # run, run: in their last losses
   [ "$(losses "$1" | tail -n 1)" != "$(losses "$2" | tail -n 1)" ]
 }
 check "even" go 1 even even
-for by in often log_q; do
-  for ranks in 1 2 3; do check "$by, $ranks" go $ranks $by $by-$ranks; done
-  for ranks in 2 3; do check "$by, $ranks ranks as one" close_losses $by-1 $by-$ranks 1e-5 14; done
+for by in often log_q batch batch_q; do
+  for ranks in 1 2 3 4; do check "$by, $ranks" go $ranks $by $by-$ranks; done
+  for ranks in 2 3 4; do check "$by, $ranks ranks as one" close_losses $by-1 $by-$ranks 1e-5 14; done
   check "$by, stopped" go 2 $by $by-stop --set run.steps=4
   check "$by, goes on" go 2 $by $by-stop --set run.steps=11
   check "$by, and on" go 2 $by $by-stop
@@ -44,8 +47,20 @@ for by in often log_q; do
   check "$by, stopped, to move" go 3 $by $by-moved --set run.steps=6
   check "$by, goes on alone" go 1 $by $by-moved
   check "$by, moved: close" close_losses $by-1 $by-moved 1e-5 14
-  check "$by, micro-batches" go 2 $by $by-parts --set run.accumulate=3
-  check "$by, micro-batches: close" close_losses $by-1 $by-parts 1e-5 14
+  case $by in batch*)
+    for set in pipeline.kind=fused_sparse_dist dense.parallel=fully_sharded run.lanes=serial; do
+      check "$by, $set" go 2 $by "$by-$set" --set $set
+      check "$by, $set: same bits" same_bits "$(newest $by-2)" "$(newest "$by-$set")"
+    done
+    for set in table_defaults.sharding=row_wise table_defaults.sharding=column_wise sharding.topology=measure; do
+      check "$by, $set" go 3 $by "$by-$set" --set $set
+      check "$by, $set: close" close_losses $by-1 "$by-$set" 1e-5 14
+    done
+    check "$by, cached" go 2 $by $by-cached --set table_defaults.sharding=row_wise --set table_defaults.kernel=cached
+    check "$by, cached: close" close_losses $by-1 $by-cached 1e-5 14
+    ;; *)
+    check "$by, micro-batches" go 2 $by $by-parts --set run.accumulate=3
+    check "$by, micro-batches: close" close_losses $by-1 $by-parts 1e-5 14 ;; esac
   for set in pipeline.kind=base pipeline.kind=prefetch data.input=columns; do
     check "$by, $set" go 2 $by $by-$set --set $set
     check "$by, $set: same bits" same_bits "$(newest $by-2)" "$(newest $by-$set)"
@@ -53,6 +68,8 @@ for by in often log_q; do
 done
 check "often is not even" differ often-1 even
 check "log_q is not often" differ log_q-1 often-1
+check "batch is neither" differ batch-1 often-1
+check "with log_q it is another" differ batch-1 batch_q-1
 # A sample that is not trained on counts for nothing: the last ones are of other items.
 check "a part" go 2 log_q part --set data.split.valid=0.3 --set data.split.by=tail --set run.valid_every=7
 lines=$(wc -l < "$work/a.csv")
@@ -71,14 +88,18 @@ if /usr/bin/python3 -c 'import h5py, numpy' 2> /dev/null; then
     END { exit bad || n != 6 }' "$work/many.txt" "$work/got.txt"
 fi
 # Evaluations draw all items alike, and take no log.
-for by in even often log_q; do
-  ${MPIRUN:-mpirun} -q -n 2 "$TESSERA" eval "$work/$by.deck" --checkpoint "$(newest log_q-2)" < /dev/null > "$work/eval-$by" 2>&1
+for by in even often log_q batch; do
+  ${MPIRUN:-mpirun} -q -n 2 "$TESSERA" eval "$work/$by.deck" --checkpoint "$(newest batch-2)" < /dev/null > "$work/eval-$by" 2>&1
   grep '^evaluation' "$work/eval-$by" > "$work/figures-$by"
 done
 check "there are figures" grep -q loss "$work/figures-even"
 for by in often log_q; do check "evaluated alike, $by" cmp "$work/figures-even" "$work/figures-$by"; done
+for ranks in 1 3; do
+  ${MPIRUN:-mpirun} -q -n $ranks "$TESSERA" eval "$work/batch_q.deck" --checkpoint "$(newest batch-2)" < /dev/null | grep '^evaluation' > "$work/figures-$ranks"
+  check "the batch's, evaluated by $ranks" cmp "$work/figures-batch" "$work/figures-$ranks"
+done
 # Those of a run, which has both for its training, give what evaluations give.
-for by in often log_q; do
+for by in often log_q batch_q; do
   "$TESSERA" eval "$work/$by.deck" --checkpoint "$(newest $by-2)" < /dev/null 2> "$work/err" | sed -n 's/^evaluation: //p' > "$work/alone"
   check "$by: a run with validations" sh -c '"$@" < /dev/null > "$0" 2>&1' "$work/said" ${MPIRUN:-mpirun} -q -n 2 "$TESSERA" train "$work/$by.deck" --set run.output="$work/$by-valid" --set data.valid=a.csv --set run.valid_every=14
   for what in validation evaluation; do

@@ -28,7 +28,7 @@ typedef struct ts_items {
   float *items, *ditems;         /* (items, dim) likewise */
   int64_t n_rows, n_targets;
   int32_t n_each;
-  ts_full_softmax *all; /* of a loss over all items, else NULL */
+  ts_full_softmax *all; /* of a loss over all items or the batch's, or NULL */
 } ts_items;
 
 static const ts_task_config *task_of(const ts_layer *l) {
@@ -105,8 +105,11 @@ static ts_err expect(ts_layer *l, ts_lane *lane) {
   t->n_each = ts_task_each(task_of(l), true);
   int64_t n = t->n_targets * t->n_each;
   if (t->all) {
-    n += ts_full_softmax_part(l, rows);
-    TS_DO(ts_full_softmax_expect(t->all, l, t->dim, t->n_targets, rows, lane));
+    const bool batch = ts_task_is_in_batch(task_of(l), true);
+    const int64_t part = batch ? 0 : ts_full_softmax_part(l, rows);
+    n += part;
+    TS_DO(ts_full_softmax_expect(t->all, l, t->dim, t->n_targets,
+                                 batch ? t->n_targets : part, lane));
   }
   return make_room(l, l->spec->batch_max, n < rows ? n : rows, lane);
 }
@@ -117,9 +120,10 @@ static ts_err create(ts_layer *l, ts_lane *lane) {
     TS_DO(ts_layer_take(l, &l->out[k].x,
                         (int64_t)l->spec->batch_max * l->out[k].stride, 4));
   t->room = ts_room_of(l->device);
-  if (ts_task_is_of_all(task_of(l), true)) {
+  if (ts_task_meets(task_of(l), true)) {
+    const bool batch = ts_task_is_in_batch(task_of(l), true);
     TS_DO(ts_mem_alloc(&t->all, sizeof *t->all, TS_TAG_ACTIVATIONS));
-    TS_DO(ts_full_softmax_create(t->all, l));
+    TS_DO(ts_full_softmax_create(t->all, l, batch));
   }
   return expect(l, lane);
 }
@@ -202,17 +206,19 @@ static ts_candidates_args candidates(const ts_layer *l, const ts_layer_run *r) {
                               .kind = t->kind};
 }
 
-/* Whether this batch's loss is over all items. */
+/* Whether this batch's loss is over all items, or those of the batch. */
 static bool is_of_all(const ts_layer *l, const ts_layer_run *r) {
-  return ts_task_is_of_all(task_of(l), r->training);
+  return ts_task_meets(task_of(l), r->training);
 }
 
-/* The loss over all items; ranks are not known. */
+/* The loss over these; places are not known. */
 static ts_err all_forward(ts_layer *l, const ts_layer_run *r,
                           const ts_candidates_args *c) {
   ts_items *t = l->data;
   const ts_full_softmax_args a = {.q = c->q,
                                   .items = c->items,
+                                  .ids = c->ids,
+                                  .shift = c->shift,
                                   .index = c->index,
                                   .row = c->row,
                                   .sample = c->sample,
