@@ -80,6 +80,8 @@ tessera_sources += \
   io/hdf5.c \
   io/hdf5.h \
   io/hdf5_guard.c \
+  io/id_set.c \
+  io/id_set.h \
   io/inspect.c \
   io/keys.c \
   io/keys.h \
@@ -87,6 +89,8 @@ tessera_sources += \
   io/keys_text.c \
   io/layer_help.c \
   io/loader.c \
+  io/masks.c \
+  io/masks.h \
   io/metrics_log.c \
   io/metrics_log.h \
   io/order.c \

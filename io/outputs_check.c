@@ -84,6 +84,9 @@ static void check_not_items(ts_deck *d, const config_setting_t *s,
                     : x->normalise         ? "normalise"
                     : x->negatives != 1    ? "negatives"
                     : x->log_q             ? "log_q"
+                    : *x->masked           ? "masked"
+                    : x->mask_id           ? "mask_id"
+                    : x->mask_share != .2  ? "mask_share"
                     : !draws(x, "uniform") ? "draw"
                     : x->temperature != 1  ? "temperature"
                                            : NULL;
@@ -160,6 +163,45 @@ static void check_exclude(ts_deck *d, const config_setting_t *s,
   }
 }
 
+/* Ids that are hidden are of one feature, and what stands for them is a row. */
+static void check_masked(ts_deck *d, const config_setting_t *s,
+                         const ts_task_config *x) {
+  const ts_config *c = d->config;
+  const int32_t f = ts_feature_find(c, x->masked);
+  int32_t n = 0;
+  if (!*x->masked) {
+    if (x->mask_id || x->mask_share != .2)
+      ts_deck_error(
+          d, s,
+          "model.outputs: mask_id and mask_share of \"%.80s\" go with "
+          "masked, the feature whose ids are hidden",
+          x->name);
+    return;
+  }
+  for (int32_t i = 0; i < ts_feature_count(c); i++) {
+    const char *name;
+    const ts_table_config *t = ts_feature_table(c, i, &name);
+    if (strcmp(name, x->masked) != 0) continue;
+    n++;
+    if (t->rows > 0 && x->mask_id >= t->rows)
+      ts_deck_error(d, s,
+                    "model.outputs: mask_id = %lld of \"%.80s\": table %.80s "
+                    "has %lld rows",
+                    (long long)x->mask_id, x->name, t->name,
+                    (long long)t->rows);
+  }
+  if (f < 0 || n > 1 || !strcmp(x->masked, x->target))
+    ts_deck_error(d, s,
+                  "model.outputs: masked of \"%.80s\" is \"%.80s\": it takes "
+                  "a feature of one table, other than target",
+                  x->name, x->masked);
+  if (x->mask_id >= x->first_item)
+    ts_deck_error(d, s,
+                  "model.outputs: mask_id = %lld of \"%.80s\" is an item: give "
+                  "first_item = %lld, and data without ids below it",
+                  (long long)x->mask_id, x->name, (long long)x->mask_id + 1);
+}
+
 static void check_items(ts_deck *d, const config_setting_t *s,
                         const ts_task_config *x) {
   const ts_config *c = d->config;
@@ -190,6 +232,7 @@ static void check_items(ts_deck *d, const config_setting_t *s,
                   x->name);
   check_target(d, s, x);
   check_exclude(d, s, x);
+  check_masked(d, s, x);
   check_key(d, s, x, "label", *x->label != '\0', "bce and others with labels");
   if (cosine && !x->normalise)
     ts_deck_error(d, s,

@@ -35,13 +35,18 @@ static void divide(const ts_sequences *s, const ts_sequences_form *f, int32_t u,
 static bool sample_of(const ts_sequences *s, const ts_sequences_form *f,
                       int part, int32_t u, int64_t k, ts_user_sample *x) {
   const bool shift = f->targets == TS_TARGETS_SHIFT;
+  const bool masked = f->targets == TS_TARGETS_MASKED;
   const int64_t n = s->offsets[u + 1] - s->offsets[u];
   int64_t train, test;
   divide(s, f, u, n, &train, &test);
   if (part != TS_PART_TRAIN) {
     const int64_t at = part == TS_PART_VALID ? train : test;
     *x = (ts_user_sample){0, at, at, part == TS_PART_VALID ? test : n};
-    if (k || x->next == x->next_end || (shift && !at)) return false;
+    if (k || x->next == x->next_end) return false;
+    if ((shift || masked) && !at) return false;
+  } else if (masked) {
+    *x = (ts_user_sample){0, train, train, train};
+    if (k || train < 1) return false;
   } else if (shift) {
     *x = (ts_user_sample){0, train - 1, 1, train};
     if (k || train < 2) return false;
@@ -51,7 +56,7 @@ static bool sample_of(const ts_sequences *s, const ts_sequences_form *f,
   }
   if (f->max_length && x->item_end > f->max_length) {
     x->item = x->item_end - f->max_length;
-    if (part == TS_PART_TRAIN) x->next = x->item + 1;
+    if (part == TS_PART_TRAIN && shift) x->next = x->item + 1;
   }
   return true;
 }
@@ -111,7 +116,7 @@ static void draw(ts_strangers *x, int32_t u, uint32_t target) {
 /* ---- a file -------------------------------------------------------------- */
 
 const char *ts_sequences_before(const ts_sequences_form *f) {
-  static const char *const names[] = {"item", "seen", NULL};
+  static const char *const names[] = {"item", "item", "seen", NULL};
   return names[f->targets];
 }
 

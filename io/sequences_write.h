@@ -9,18 +9,21 @@
  *   shift  train  item = s[0 .. m - 2], next = s[1 .. m - 1], m = n - N >= 2
  *          valid  item = s[0 .. n - N - 1], next = s[n - N]; none where N < 2
  *          test   item = what is before next = the rest: N - 1, 1 where N = 1
+ *   masked the same, but in train item = s[0 .. m - 1], and no next: who trains
+ *          on it hides some of item (io/masks.h); m >= 1
  *   pairs  the same next, each of s[0 .. m - 1] as a sample of train; what was
  *          item is seen, which is empty in train
  *   users  test   next = s[0 .. n - 1]; no item, and nothing else
  *
  * With a split (ts_sequences.before) m is what is before it, and test's next is
- * what is not; shift needs m >= 1 there.  All of it is Local. */
+ * what is not; shift and masked need m >= 1 there.  All of it is Local. */
 #pragma once
 
 #include "io/sequences.h"
 
 typedef enum {
   TS_TARGETS_SHIFT,
+  TS_TARGETS_MASKED,
   TS_TARGETS_PAIRS,
   TS_TARGETS_USERS
 } ts_sequence_targets;
@@ -29,8 +32,8 @@ typedef struct ts_sequences_form {
   const char *prefix; /* of the files: PREFIX.train.h5 */
   ts_sequence_targets targets;
   int64_t leave;
-  int64_t max_length; /* of shift, the newest so many of item, and of train's
-                         next; 0: all */
+  int64_t max_length; /* of these two, the newest so many of item, and of
+                         train's next; 0: all */
   /* Behind each target of valid and test so many ids that the user never had,
    * each of them once, drawn by Philox from (seed, user, target) alone. */
   int64_t negatives;

@@ -126,7 +126,8 @@ ts_err ts_target_law_take(ts_target_law **out, ts_source *s, ts_comm *comm) {
   int64_t *counts = NULL, all = 0;
   const ts_task_config *x = task_of(s->config);
   if (!x) return TS_OK;
-  const int32_t f = ts_task_candidates(s->config, x);
+  const int32_t f = *x->masked ? ts_feature_find(s->config, x->masked)
+                               : ts_task_candidates(s->config, x);
   const int64_t n = s->info.n_samples;
   const int w = ts_comm_size(comm), me = ts_comm_rank(comm);
   TS_TRY(

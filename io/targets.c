@@ -9,18 +9,11 @@
 #include "base/rng.h"
 #include "base/tasks.h"
 #include "io/batch_store.h"
+#include "io/id_set.h"
+#include "io/masks.h"
 #include "io/target_law.h"
 
 enum { TRIES = 100 };
-
-/* Ids that are not drawn: of one sample at a time, an entry holds where its
- * stamp is the set's. */
-typedef struct ts_id_set {
-  int64_t *id;
-  uint32_t *stamp;
-  uint64_t mask;
-  uint32_t now;
-} ts_id_set;
 
 struct ts_targets {
   const ts_config *config;
@@ -33,6 +26,7 @@ struct ts_targets {
   int64_t *at;           /* (n_exclude) where the sample's ids are */
   int64_t *out_at, *out; /* of a batch: ts_batch.left_out */
   size_t out_at_bytes, out_bytes;
+  ts_masks masks;
   ts_id_set set;
   const ts_target_law *law; /* NULL: evenly */
   bool said;
@@ -62,6 +56,7 @@ ts_err ts_targets_create(ts_targets **out, const ts_config *c) {
   t->task = &c->model.tasks[k];
   t->feature = ts_task_candidates(c, t->task);
   t->rows = ts_feature_table(c, t->feature, NULL)->rows;
+  t->masks = ts_masks_of(c, t->task, t->feature);
   TS_TRY(ts_mem_many(t->exclude, t->task->exclude.n + 1, INPUT));
   TS_TRY(ts_mem_many(t->at, t->task->exclude.n + 1, INPUT));
   TS_TRY(ts_mem_many(t->aside, ts_feature_count(c), INPUT));
@@ -83,8 +78,10 @@ done:
 
 void ts_targets_destroy(ts_targets *t) {
   if (!t) return;
-  ts_mem_free_all(t->exclude, t->at, t->aside, t->out_at, t->out, t->set.id,
-                  t->set.stamp, t->all_items, t);
+  ts_masks_reset(&t->masks);
+  ts_id_set_reset(&t->set);
+  ts_mem_free_all(t->exclude, t->at, t->aside, t->out_at, t->out, t->all_items,
+                  t);
 }
 
 void ts_targets_use(ts_targets *t, const ts_target_law *law) {
@@ -99,40 +96,6 @@ void ts_targets_at(ts_targets *t, const ts_targets_place *place) {
 }
 
 /* ---- what is not drawn --------------------------------------------------- */
-
-/* Empty, with room for N ids. */
-static ts_err set_begin(ts_id_set *s, int64_t n) {
-  if (!s->id || (uint64_t)n > s->mask / 2) {
-    uint64_t room = 64;
-    while (room / 2 <= (uint64_t)n) room *= 2;
-    ts_mem_free_all(s->id, s->stamp);
-    *s = (ts_id_set){.mask = room - 1};
-    TS_DO(ts_mem_many(s->id, (int64_t)room, INPUT));
-    TS_DO(ts_mem_many(s->stamp, (int64_t)room, INPUT));
-  }
-  if (!++s->now) {
-    memset(s->stamp, 0, (size_t)(s->mask + 1) * sizeof *s->stamp);
-    s->now = 1;
-  }
-  return TS_OK;
-}
-
-/* Where ID is, or would be. */
-static uint64_t set_place(const ts_id_set *s, int64_t id) {
-  uint64_t at = ts_mix64((uint64_t)id) & s->mask;
-  while (s->stamp[at] == s->now && s->id[at] != id) at = (at + 1) & s->mask;
-  return at;
-}
-
-static void set_add(ts_id_set *s, int64_t id) {
-  const uint64_t at = set_place(s, id);
-  s->id[at] = id;
-  s->stamp[at] = s->now;
-}
-
-static bool set_has(const ts_id_set *s, int64_t id) {
-  return s->stamp[set_place(s, id)] == s->now;
-}
 
 /* Copies the ids of the excluded features, sample by sample. */
 static ts_err list_left_out(ts_targets *t, ts_batch *b) {
@@ -163,10 +126,10 @@ static ts_err list_left_out(ts_targets *t, ts_batch *b) {
 static ts_err forbid(ts_targets *t, int32_t b, const int64_t *ids, int64_t m,
                      int32_t each) {
   const int64_t from = t->out_at[b], to = t->out_at[b + 1];
-  TS_DO(set_begin(&t->set, to - from + m));
-  for (int64_t k = from; k < to; k++) set_add(&t->set, t->out[k]);
+  TS_DO(ts_id_set_begin(&t->set, to - from + m));
+  for (int64_t k = from; k < to; k++) ts_id_set_add(&t->set, t->out[k]);
   for (int64_t k = 0; t->task->exclude.n && k < m; k++)
-    set_add(&t->set, ids[k * each]);
+    ts_id_set_add(&t->set, ids[k * each]);
   return TS_OK;
 }
 
@@ -210,7 +173,8 @@ static void draw(const ts_targets *t, int64_t *ids, int32_t n, int64_t place,
   for (int32_t k = 1; k <= n; k++)
     for (int tries = 0; tries < TRIES; tries++) {
       ids[k] = next_id(t, &w);
-      if (ids[k] != ids[0] && !(t->task->exclude.n && set_has(&t->set, ids[k])))
+      if (ids[k] != ids[0] &&
+          !(t->task->exclude.n && ts_id_set_has(&t->set, ids[k])))
         break;
     }
 }
@@ -361,12 +325,22 @@ static ts_err bring_all(ts_targets *t, ts_batch_store *s) {
   return TS_OK;
 }
 
+/* Where the output finds ids again: what is left out of the rest is known. */
+static ts_err mask(ts_targets *t, ts_batch_store *s) {
+  const ts_masks_place at = {(uint64_t)t->config->run.seed, t->place.epoch,
+                             t->place.first};
+  if (t->masks.feature < 0) return TS_OK;
+  return t->place.training ? ts_masks_hide(&t->masks, s, &at)
+                           : ts_masks_append(&t->masks, s, &at);
+}
+
 ts_err ts_targets_expand(ts_targets *t, ts_batch_store *s) {
   if (!t || !t->said) return TS_OK;
   const bool training = t->place.training;
   const int32_t each = ts_task_each(t->task, training);
   const bool given = !training && t->task->given;
   TS_DO(list_left_out(t, &s->batch));
+  TS_DO(mask(t, s));
   if (ts_task_meets(t->task, training)) {
     TS_DO(bring_all(t, s));
     return set_aside(t, s);

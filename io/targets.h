@@ -17,6 +17,8 @@
  * says what the layer wants to know of these.  With negatives from the batch
  * (ts_task_is_in_batch) nothing comes behind them.
  *
+ * With masks (io/masks.h) the target's bags are made first.
+ *
  * The batch says what each sample's bags of task->exclude have
  * (ts_batch.left_out).  Of a feature that is there for that alone
  * (ts_task_only_excludes) the bags are emptied then: no rows of it are needed.

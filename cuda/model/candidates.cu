@@ -38,9 +38,44 @@ static __global__ void __launch_bounds__(THREADS)
   });
 }
 
+/* Rows of [from, from + N) that are masks before R, which a warp has 32 of:
+ * what SEEN is to R's lane; then SEEN is moved. */
+static __device__ __forceinline__ int64_t ts_masks_before(bool is,
+                                                          int64_t *seen) {
+  const uint32_t all = __ballot_sync(0xffffffff, is);
+  const int64_t before = *seen + __popc(all & ((1u << threadIdx.x % 32) - 1));
+  *seen += __popc(all);
+  return before;
+}
+
+static __global__ void __launch_bounds__(THREADS)
+    ts_target_masked(const __grid_constant__ ts_targets_args a) {
+  ts_warps_each(a.n_samples, [&](int64_t s) {
+    const int64_t t = a.offsets[s], m = a.offsets[s + 1] - t;
+    const int64_t from = a.rows[s], n = a.rows[s + 1] - from;
+    const int64_t lane = threadIdx.x % 32;
+    int64_t masks = 0, seen = 0;
+    for (int64_t r = 0; r < n; r += 32)
+      (void)ts_masks_before(r + lane < n && a.ids[from + r + lane] == a.mask,
+                            &masks);
+    for (int64_t r = 0; r < n; r += 32) {
+      const int64_t at = from + r + lane;
+      const bool in = r + lane < n, is = in && a.ids[at] == a.mask;
+      const int64_t k = ts_masks_before(is, &seen);
+      if (in) a.first[at] = (int32_t)(t + (k < masks && k < m ? k : m));
+      if (is && k < m) a.row[t + k] = (int32_t)at;
+      for (int64_t j = masks; is && k == masks - 1 && j < m; j++)
+        a.row[t + j] = (int32_t)at;
+    }
+    for (int64_t j = lane; j < m; j += 32) a.sample[t + j] = (int32_t)s;
+  });
+}
+
 ts_err ts_cuda_targets(const ts_targets_args *a) {
   TS_DO(TS_CUDA_LAUNCH(ts_target_starts, {1, TS_STARTS_THREADS}, *a));
   if (a->n_samples == 0) return TS_OK;
+  if (a->ids)
+    return TS_CUDA_LAUNCH(ts_target_masked, ts_warps_shape(a->n_samples), *a);
   return TS_CUDA_LAUNCH(ts_target_places, ts_warps_shape(a->n_samples), *a);
 }
 

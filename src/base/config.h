@@ -196,6 +196,9 @@ typedef struct ts_task_config {
   int64_t first_item; /* ids below it are none */
   ts_strings exclude; /* features of a sample whose ids are not drawn, and
                          not ranked */
+  char *masked;       /* feature whose ids it finds again; "": none */
+  double mask_share;  /* of them that are hidden in training */
+  int64_t mask_id;    /* what stands there then */
   double temperature; /* scores are divided by it */
   bool normalise;     /* scores are cosines */
   double margin, negative_weight; /* of cosine_contrastive */

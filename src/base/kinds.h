@@ -57,6 +57,7 @@
   X(esmm)                                                                      \
   X(sasrec)                                                                    \
   X(hstu)                                                                      \
+  X(bert4rec)                                                                  \
   X(din)                                                                       \
   X(bst)                                                                       \
   X(two_tower)                                                                 \

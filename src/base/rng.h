@@ -15,11 +15,12 @@ typedef enum {
   TS_RNG_SYNTHETIC,      /* (sample, feature, position) */
   TS_RNG_SHUFFLE,
   TS_RNG_TEST,
-  TS_RNG_TUNE,      /* (trial, key of the space) */
-  TS_RNG_BOOTSTRAP, /* (sample / 4, replicate) */
-  TS_RNG_DROPOUT,   /* (sample, column / 4), of a seed for layer and step */
-  TS_RNG_NEGATIVES, /* (user, draw / 2, target from the newest on) */
-  TS_RNG_CANDIDATES /* (sample, target, word / 4), of a seed for the epoch */
+  TS_RNG_TUNE,       /* (trial, key of the space) */
+  TS_RNG_BOOTSTRAP,  /* (sample / 4, replicate) */
+  TS_RNG_DROPOUT,    /* (sample, column / 4), of a seed for layer and step */
+  TS_RNG_NEGATIVES,  /* (user, draw / 2, target from the newest on) */
+  TS_RNG_CANDIDATES, /* (sample, target, word / 4), of a seed for the epoch */
+  TS_RNG_MASKS       /* (sample, place in its bag / 4), likewise */
 } ts_rng_use;
 
 /* out = Philox4x32-10(counter, key). */

@@ -12,7 +12,7 @@
 #include "runtime/trace.h"
 
 enum { LEAVE = 2, LEAVE_MAX = 1000, NEGATIVES_MAX = 1000000 };
-static const char *const targets[] = {"shift", "pairs", "users"};
+static const char *const targets[] = {"shift", "masked", "pairs", "users"};
 
 typedef struct ts_sequences_task {
   ts_sequences_of of;
@@ -26,12 +26,14 @@ static ts_err take_targets(ts_sequences_form *f, const char *name) {
     if (!name || !strcmp(targets[k], name)) return TS_OK;
   }
   return ts_fail(TS_ERR_USAGE,
-                 "--targets is one of shift, pairs, users, not %s", name);
+                 "--targets is one of shift, masked, pairs, users, not %s",
+                 name);
 }
 
 /* Options that say nothing together. */
 static ts_err check_together(const ts_args *a, const ts_sequences_form *f) {
   const bool users = f->targets == TS_TARGETS_USERS;
+  const bool whole = f->targets <= TS_TARGETS_MASKED;
   const struct {
     bool wrong;
     const char *option, *why;
@@ -46,8 +48,8 @@ static ts_err check_together(const ts_args *a, const ts_sequences_form *f) {
       {a->leave && users, "--leave", "is not of --targets users"},
       {a->split_at && users, "--split-at", "is not of --targets users"},
       {a->negatives && users, "--negatives", "is not of --targets users"},
-      {a->max_length && f->targets != TS_TARGETS_SHIFT, "--max-length",
-       "is of --targets shift alone: others have no sequences"},
+      {a->max_length && !whole, "--max-length",
+       "is of --targets shift and masked: others have no sequences"},
       {a->negatives && !f->leave && !a->split_at && !a->test, "--negatives",
        "is of what is left out, and --leave 0 leaves nothing"},
       {a->seed && !a->negatives, "--seed", "goes with --negatives"}};
@@ -142,7 +144,7 @@ static void report_written(const ts_sequences_task *t, const ts_sequences *s,
     else
       ts_info("%s: %s samples, %s ids of next", path,
               ts_str_count(n[0], c->n_samples), ts_str_count(n[2], c->n_next));
-    if (t->form.targets == TS_TARGETS_SHIFT && c->n_samples < s->users.n)
+    if (t->form.targets <= TS_TARGETS_MASKED && c->n_samples < s->users.n)
       ts_info("  %s users have no sample in it",
               ts_str_count(n[0], s->users.n - c->n_samples));
   }

@@ -66,7 +66,7 @@ static const ts_option options[] = {
     {"--columns", "NAME,NAME", AT(columns), "convert",
      "user, item and time of EVENTS, by name or number"},
     {"--targets", "NAME", AT(targets), "convert",
-     "shift, pairs or users: what next has"},
+     "shift, masked, pairs or users: what next has"},
     {"--leave", "N", AT(leave), "convert",
      "a user's last N events are not trained on; 2"},
     {"--split-at", "TIME", AT(split_at), "convert",

@@ -83,7 +83,8 @@ ts_err ts_graph_check_targets(const ts_graph *g, const ts_kjt *kjt,
   for (int32_t i = 0; i < g->n; i++) {
     const ts_layer *l = g->layers[i];
     if (l->ops != &ts_layer_items) continue;
-    const bool by_row = l->in[0].value->tokens != NULL;
+    const ts_task_config *x = l->options;
+    const bool by_row = l->in[0].value->tokens && !*x->masked;
     const int32_t each = ts_task_each(l->options, training);
     for (int32_t b = 0; by_row && b < kjt->batch; b++)
       TS_DO(check_sample(g, l, kjt, b, each, slices));

@@ -33,14 +33,37 @@ static void place_rows(const ts_targets_args *a, int64_t s, int64_t from,
   }
 }
 
+/* The same of masked rows. */
+static void place_masked(const ts_targets_args *a, int64_t s, int64_t from,
+                         int64_t n) {
+  const int64_t t = a->offsets[s], m = a->offsets[s + 1] - t;
+  int64_t masks = 0, k = 0, last = from;
+  for (int64_t r = from; r < from + n; r++) {
+    masks += a->ids[r] == a->mask;
+    if (a->ids[r] == a->mask) last = r;
+  }
+  for (int64_t r = from; r < from + n; r++) {
+    a->first[r] = (int32_t)(t + (k < masks && k < m ? k : m));
+    if (a->ids[r] != a->mask) continue;
+    if (k < m) a->row[t + k] = (int32_t)r;
+    k++;
+  }
+  for (int64_t j = 0; j < m; j++) {
+    if (j >= masks) a->row[t + j] = (int32_t)last;
+    a->sample[t + j] = (int32_t)s;
+  }
+}
+
 static ts_err targets(const ts_targets_args *a) {
   a->offsets[0] = 0;
   for (int64_t s = 0; s < a->n_samples; s++)
     a->offsets[s + 1] = a->offsets[s] + n_targets_of(a, s);
 #pragma omp parallel for schedule(static)
-  for (int64_t s = 0; s < a->n_samples; s++)
-    place_rows(a, s, a->rows ? a->rows[s] : s,
-               a->rows ? a->rows[s + 1] - a->rows[s] : 1);
+  for (int64_t s = 0; s < a->n_samples; s++) {
+    const int64_t from = a->rows ? a->rows[s] : s;
+    (a->ids ? place_masked : place_rows)(a, s, from,
+                                         a->rows ? a->rows[s + 1] - from : 1);
+  }
   a->first[a->n_rows] = (int32_t)a->n_targets;
   return TS_OK;
 }

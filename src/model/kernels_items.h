@@ -12,6 +12,9 @@
  * behind them what SLICES says.
  * Targets go by the sample's last rows: target j by row rows[s + 1] - m_s + j.
  * Where ROWS is NULL all of them go by row s.
+ * Where IDS is not NULL, that of each row, targets go by the rows whose id is
+ * MASK, one each, in their order; if a sample has more targets, the last such
+ * row has all that are left.
  *   offsets[s] (n_samples + 1) the first target of sample s
  *   first[r]   (n_rows + 1) the first target of row r, ascending
  *   row[t], sample[t] of target t
@@ -23,6 +26,8 @@ typedef struct ts_targets_args {
   const int64_t *rows;
   int64_t *offsets;
   int32_t *first, *row, *sample; /* (n_rows + 1), (n_targets) twice */
+  const int64_t *ids;            /* (n_rows) */
+  int64_t mask;
   int64_t n_samples, n_rows, n_targets;
   int32_t n_each;
   ts_slices slices;

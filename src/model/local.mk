@@ -95,6 +95,7 @@ tessera_sources += \
 # The graphs that come with the program, as texts.
 zoo_decks = \
   input/models/autoint.deck \
+  input/models/bert4rec.deck \
   input/models/bst.deck \
   input/models/dcnv2_moe.deck \
   input/models/deepfm_wide.deck \

@@ -1,6 +1,7 @@
 /* planning_stats.c - how skewed the ids are: from a sample of the training
  * data. */
 #include <glob.h>
+#include <math.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -102,6 +103,9 @@ static void add_negatives(ts_plan_stats *stats, const ts_config *c,
     const ts_task_config *x = &c->model.tasks[k];
     if (!ts_task_is_of_items(x)) continue;
     const int32_t f = ts_task_candidates(c, x);
+    if (*x->masked)
+      stats[f].pooling =
+          fmax(1, stats[ts_feature_find(c, x->masked)].pooling * x->mask_share);
     const double rows = (double)ts_feature_table(c, f, NULL)->rows;
     const double brought =
         ts_task_is_of_all(x, true) ? rows / (double)batch : 0;

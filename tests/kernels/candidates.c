@@ -105,6 +105,71 @@ TS_TEST(places) {
   }
 }
 
+enum { MASK = 3 };
+
+/* Of sample S, with M targets and N rows, all but a few of which are masks. */
+static void put_masks(wanted *w, int64_t *ids, int64_t s, int64_t m, int64_t n,
+                      int64_t masks) {
+  const int64_t t = w->offsets[s], from = w->rows[s];
+  int64_t k = 0, left = masks;
+  for (int64_t r = from; r < from + n; r++) {
+    const bool is = kt_below((int32_t)(from + n - r)) < left;
+    ids[r] = is ? MASK : 4 + kt_below(9);
+    w->first[r] = (int32_t)(t + (left ? k : m));
+    if (!is) continue;
+    if (k < m) w->row[t + k] = (int32_t)r;
+    for (int64_t j = k; left == 1 && j < m; j++) w->row[t + j] = (int32_t)r;
+    left--;
+    k++;
+  }
+}
+
+/* Targets of masked rows: as many, or one that has all of them, or none. */
+TS_TEST(places_of_masks) {
+  for (int i = 0; i < 48; i++) {
+    lt_begin();
+    const int64_t n_samples = i % 11 ? 1 + kt_below(i % 3 ? 20 : 120) : 0;
+    const int64_t most = 90 * n_samples;
+    wanted w = {.lengths = kt_array(n_samples, 4, 0),
+                .bags = kt_zeros(n_samples + 1, 8),
+                .rows = kt_zeros(n_samples + 1, 8),
+                .offsets = kt_zeros(n_samples + 1, 8),
+                .first = kt_zeros(most + 1, 4),
+                .row = kt_zeros(most, 4),
+                .sample = kt_zeros(most, 4),
+                .n_samples = n_samples,
+                .n_each = 1 + kt_below(4)};
+    int64_t *ids = kt_zeros(most, 8);
+    for (int64_t s = 0; s < n_samples; s++) {
+      const int64_t n = kt_below(i % 2 ? 12 : 80);
+      const int64_t masks = !n ? 0 : i % 4 ? 1 + kt_below((int32_t)n) : 1;
+      const int64_t m = !n ? 0 : i % 4 ? masks : kt_below(4);
+      put_sample(&w, s, m, n);
+      put_masks(&w, ids, s, m, n, masks);
+      w.n_rows += n;
+    }
+    w.n_targets = w.offsets[n_samples];
+    w.first[w.n_rows] = (int32_t)w.n_targets;
+    ts_targets_args a = {.lengths = i % 3 ? w.lengths : NULL,
+                         .bags = i % 3 ? NULL : w.bags,
+                         .rows = w.rows,
+                         .offsets = kt_array(n_samples + 1, 8, 0),
+                         .first = kt_array(w.n_rows + 1, 4, 0),
+                         .row = kt_array(w.n_targets, 4, 0),
+                         .sample = kt_array(w.n_targets, 4, 0),
+                         .ids = ids,
+                         .mask = MASK,
+                         .n_samples = n_samples,
+                         .n_rows = w.n_rows,
+                         .n_targets = w.n_targets,
+                         .n_each = w.n_each};
+    kt_check(run_targets, &a);
+    same(a.first, w.first, w.n_rows + 1);
+    same(a.row, w.row, w.n_targets);
+    same(a.sample, w.sample, w.n_targets);
+  }
+}
+
 /* ---- losses -------------------------------------------------------------- */
 
 static ts_err run_candidates(const ts_kernels *k, const void *arg) {

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "run"))
-from negatives import alias, draw
+from negatives import alias, draw, hidden
 
 STEPS, BATCH, LR, SEED = 20, 16, 0.2, 5
 # Norms of rows that are nearly zero make differences of rounding larger.
@@ -36,11 +36,10 @@ def place(P, name, x, scale=1.0):
     return scale * x + w[k]
 
 
-def attention(P, name, x, causal):
-    q, k, v = linear(P, name + ".0", x).chunk(3, -1)
-    y = F.scaled_dot_product_attention(q[None], k[None], v[None],
-                                       is_causal=causal)[0]
-    return linear(P, name + ".1", y)
+def attention(P, name, x, causal, heads=1):
+    q, k, v = (z.unflatten(1, (heads, -1)).transpose(0, 1) for z in linear(P, name + ".0", x).chunk(3, -1))
+    y = F.scaled_dot_product_attention(q[None], k[None], v[None], is_causal=causal)[0]
+    return linear(P, name + ".1", y.transpose(0, 1).flatten(1))
 
 
 def mlp(P, name, x, n, act, last=True):
@@ -49,6 +48,10 @@ def mlp(P, name, x, n, act, last=True):
         if last or i + 1 < n:
             x = act(P, f"{name}.{i}", x)
     return x
+
+
+def gelu(P, name, x):
+    return F.gelu(x)
 
 
 def relu(P, name, x):
@@ -75,6 +78,15 @@ def sasrec(P, s):
         x = x + attention(P, b + "looks", norm(P, b + "before", x), True)
         x = x + mlp(P, b + "each", norm(P, b + "normed", x), 2, relu, False)
     return norm(P, "user", x)
+
+
+def bert4rec(P, s):
+    x = norm(P, "even", place(P, "place", P["items"][s["item"]]))
+    for i in range(2):
+        b = f"block.{i}."
+        x = norm(P, b + "normed", x + attention(P, b + "looks", x, False, 2))
+        x = norm(P, b + "out", x + mlp(P, b + "each", x, 2, gelu, False))
+    return norm(P, "found", mlp(P, "turned", x, 1, gelu))
 
 
 def hstu(P, s):
@@ -141,6 +153,10 @@ CASES = {
              ['{ name = "start"; p = 0.0; }', '{ name = "place"; places = 5; }',
               '{ name = "block.unit"; places = 4; dropout = 0.0; }'],
              ("softmax", 128, 0.5, True, True, 1)),
+    "bert4rec": (bert4rec, 64, "item next", None,
+                 ['{ name = "start"; p = 0.0; }', '{ name = "place"; places = 5; }']
+                 + [f'{{ name = "block.{n}"; p = 0.0; }}' for n in ("kept", "dropped")],
+                 ("all", 0, 1.0, False, False, 1)),
     "mf_ccl": (mf_ccl, 6, "next", "user", ['{ name = "kept"; p = 0.0; }'],
                ("ccl", 800, 1.0, True, False, 0)),
     "simplex": (simplex, 64, "history next", "user",
@@ -157,8 +173,12 @@ CASES = {
             ['{ name = "place"; places = 5; }', '{ name = "deep"; units = [8, 6, 4]; }'],
             None),
 }
-# Their negatives are drawn as often as items are targets; log_q.
-BY_FREQUENCY = ("youtube_dnn",)
+# Their negatives are drawn as often as items are targets, or are the batch's
+# targets; log_q.
+BY_FREQUENCY = ("youtube_dnn", "two_tower")
+IN_BATCH = ("two_tower",)
+# Ids of "item" are hidden, by row 0, and found again.
+MASKED = {"bert4rec": 0.2}
 TABLE = {"user": "users", "site": "sites"}
 
 
@@ -226,16 +246,25 @@ def loss_of(over, q, e, log_q):
     s = e @ q / temperature - log_q
     if kind == "bce":
         return F.softplus(-s[0]) + F.softplus(s[1:]).mean()
-    if kind == "softmax":
+    if kind in ("softmax", "all"):
         return -F.log_softmax(s, 0)[0]
     return 1 - s[0] + 150 * F.relu(s[1:] - 0.9).mean()
+
+
+def hide(s, at):
+    """The sample with ids hidden AT places."""
+    item = [0 if k in at else i for k, i in enumerate(s["item"])]
+    return dict(s, item=item, next=[s["item"][k] for k in at], hidden=at)
 
 
 def batch_loss(case, P, samples, at):
     model, over = case[0], case[5]
     total, n = 0, 0
     law, log_q = law_of(case, samples) if over else (None, None)
-    for b, s in enumerate(samples[at:at + BATCH]):
+    part = samples[at:at + BATCH]
+    if model.__name__ in MASKED:
+        part = [hide(s, hidden(SEED, 0, at + b, len(s["item"]), MASKED[model.__name__])) for b, s in enumerate(part)]
+    for b, s in enumerate(part):
         if not over:
             z = model(P, s)[0, 0]
             total = total + F.binary_cross_entropy_with_logits(
@@ -249,7 +278,11 @@ def batch_loss(case, P, samples, at):
         barred = set(s["item"]) | set(wanted) if over[4] else set()
         for j, w in enumerate(wanted):
             q = rows[len(rows) - len(wanted) + j] if len(rows) > 1 or case[0] in (sasrec, hstu) else rows[0]
-            ids = [w] + draw(SEED, 0, at + b, j, w, barred, over[5], ROWS["items"], over[1], law)
+            if "hidden" in s:
+                q = rows[s["hidden"][j]]
+            ids = [w] + ([i for i in range(over[5], ROWS["items"]) if i != w] if over[0] == "all" else
+                         [i for x in part for i in x["next"] if i != w] if model.__name__ in IN_BATCH else
+                         draw(SEED, 0, at + b, j, w, barred, over[5], ROWS["items"], over[1], law))
             total = total + loss_of(over, q, P["items"][ids], log_q[ids])
             n += 1
     return total / n

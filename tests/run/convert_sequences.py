@@ -112,7 +112,9 @@ def parts_of(histories, o):
                 parts["test"].append((user, train + valid, test))
             continue
         newest = lambda x: x[-o.max_length:] if o.max_length else x
-        if len(train) > 1:
+        if o.targets == "masked":
+            parts["train"] += [(user, newest(train), [])] if train else []
+        elif len(train) > 1:
             parts["train"].append((user, newest(train[:-1]), newest(train[1:])))
         if valid and train:
             parts["valid"].append((user, newest(train), valid))
@@ -151,13 +153,13 @@ def check_part(path, samples, o, negatives, had, items):
     nexts = bags(f, "next", n)
     targets, drawn = strangers(nexts, samples, had, items, negatives) if negatives else (nexts, [])
     assert targets == [s[2] for s in samples], "next"
-    for name, targets in ("item", "shift"), ("seen", "pairs"):
-        assert ("sparse/" + name in f) == (o.targets == targets), name
-        if o.targets == targets:
+    for name, targets in ("item", ("shift", "masked")), ("seen", ("pairs",)):
+        assert ("sparse/" + name in f) == (o.targets in targets), name
+        if o.targets in targets:
             assert bags(f, name, n) == [s[1] for s in samples], name
             assert f["sparse/" + name].attrs["max_id"] == max([-1] + [x for s in samples for x in s[1]])
     assert f["sparse/user"].attrs["max_id"] == max(s[0] for s in samples)
-    assert f["sparse/next"].attrs["max_id"] == (max(items) if negatives else max(max(x) for x in nexts))
+    assert f["sparse/next"].attrs["max_id"] == (max(items) if negatives else max([-1] + [i for x in nexts for i in x]))
     return drawn
 
 

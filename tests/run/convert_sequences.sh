@@ -32,6 +32,7 @@ good plain events.txt
 for n in 0 1 2 4; do
   good shift$n events.txt --leave $n
   good pairs$n events.txt --leave $n --targets pairs
+  good masked$n events.txt --leave $n --targets masked
 done
 good users events.txt --targets users
 good short events.txt --max-length 3
@@ -53,6 +54,8 @@ good tagged tagged.txt
 good lists lists.txt --lists
 good lists-csv lists.csv --lists --targets pairs --leave 0
 good split timed.tsv --split-at 5
+good split-masked timed.tsv --split-at 5 --targets masked
+good masked-short events.txt --max-length 2 --targets masked --negatives 4
 good split-fraction timed.tsv --split-at 4.5 --max-length 4
 good split-pairs fractions.csv --columns user_id,item_id,when --split-at 0 --targets pairs
 # A second log, of what is not trained on.
@@ -117,12 +120,12 @@ wrong 3 '--negatives 58 takes more' events.txt --negatives 58
 wrong 3 'user "u' words.csv --negatives 59
 wrong 3 'has no times for --split-at' events.txt --split-at 3
 wrong 2 '--split-at x is no number' timed.tsv --split-at x
-wrong 2 '--targets is one of shift, pairs, users, not all' events.txt --targets all
+wrong 2 '--targets is one of shift, masked, pairs, users, not all' events.txt --targets all
 wrong 2 '--columns a is not USER,ITEM or USER,ITEM,TIME' events.txt --columns a
 wrong 2 '--columns: columns are from 1' events.txt --columns 0,1
 wrong 2 '--leave 2000 is no number in 0 to 1000' events.txt --leave 2000
 wrong 2 '--leave and --split-at exclude each other' timed.tsv --leave 1 --split-at 3
-wrong 2 '--max-length is of --targets shift alone' events.txt --max-length 3 --targets users
+wrong 2 '--max-length is of --targets shift and masked' events.txt --max-length 3 --targets users
 wrong 2 'and --leave 0 leaves nothing' events.txt --negatives 3 --leave 0
 wrong 2 '--test and --leave exclude each other' events.txt --test "$work/events.txt" --leave 1
 wrong 2 '--test and --min-count exclude each other' events.txt --test "$work/events.txt" --min-count 2

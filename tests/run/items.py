@@ -6,10 +6,10 @@ says.  Writes the losses to OUT.txt and the tables to OUT.npz."""
 import csv, sys
 import h5py
 import numpy as np
-from negatives import alias, draw
+from negatives import alias, draw, hidden
 
 data, checkpoint, loss, n_steps, out = sys.argv[1:4] + [int(sys.argv[4]), sys.argv[5]]
-o = dict(negatives=3, temperature=1.0, normalise=False, margin=0.9, weight=1.0, first=0, exclude="", log_q=0, frequency=0, together=0, by="tokens", seed=7,
+o = dict(negatives=3, temperature=1.0, normalise=False, margin=0.9, weight=1.0, first=0, exclude="", log_q=0, frequency=0, together=0, masked=0.0, mask=0, by="tokens", seed=7,
          batch=16, lr=0.5)
 o.update((k, type(o[k])(eval(v)) if not isinstance(o[k], str) else v) for k, v in (x.split("=") for x in sys.argv[6:]))
 def sp(x):
@@ -49,8 +49,8 @@ BAGS = "sparse_arch.embedding_bag_collection.embedding_bags.%s.weight"
 with h5py.File(checkpoint) as f:
     E, U = (np.array(f["model"][BAGS % k], dtype=float) if BAGS % k in f["model"] else np.zeros((1, 1)) for k in ("item", "user"))
 rows = len(E)
-samples = [(int(r["user"]), ids_of(r["item"]), ids_of(r["next"])) for r in csv.DictReader(open(data))]
-counts = np.bincount([v for s in samples for v in s[2]], minlength=rows)
+samples = [(int(r["user"]), ids_of(r["item"]), ids_of(r["next"]), None) for r in csv.DictReader(open(data))]
+counts = np.bincount([v for s in samples for v in (s[1] if o["masked"] else s[2])], minlength=rows)
 law = alias([int(c) for c in counts[o["first"]:]]) if o["frequency"] else None
 if law:  # entries, two words each, give an item its share
     share = np.bincount(law[1], [1 - k / 2**32 for k in law[0]], len(law[0])) + np.array(law[0]) / 2**32
@@ -60,16 +60,17 @@ with open(out + ".txt", "w") as losses:
     per = -(-len(samples) // o["batch"])
     for step in range(n_steps):
         epoch, first = step // per, step % per * o["batch"]
-        part = samples[first:first + o["batch"]]
+        part = [(u, i, [i[k] for k in at], at) for b, (u, i, _, _) in enumerate(samples[first:first + o["batch"]])
+                for at in [hidden(o["seed"], epoch, first + b, len(i), o["masked"])]] if o["masked"] else samples[first:first + o["batch"]]
         n = sum(len(s[2]) for s in part)
         dE, dU, total = np.zeros_like(E), np.zeros_like(U), 0
-        for b, (user, items, nexts) in enumerate(part):
+        for b, (user, items, nexts, at) in enumerate(part):
             barred = set(nexts) | (set(items) if o["by"] == "tokens" else set()) if o["exclude"] else set()
             for j, wanted in enumerate(nexts):
                 ids = [wanted] + ([v for v in range(o["first"], rows) if v != wanted] if loss == "full_softmax" else
                                   [v for s in part for v in s[2] if v != wanted] if o["together"] else
                                   draw(o["seed"], epoch, first + b, j, wanted, barred, o["first"], rows, o["negatives"], law))
-                table, row, grad = (E, items[len(items) - len(nexts) + j], dE) if o["by"] == "tokens" else (U, user, dU)
+                table, row, grad = (E, o["mask"] if at else items[len(items) - len(nexts) + j], dE) if o["by"] == "tokens" else (U, user, dU)
                 q, e = table[row], E[ids]
                 nq, ne = (np.linalg.norm(q), np.linalg.norm(e, axis=1)) if o["normalise"] else (1.0, np.ones(len(ids)))
                 s = e @ q / (nq * ne) / o["temperature"] - log_q[ids]

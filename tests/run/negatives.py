@@ -1,7 +1,7 @@
 """negatives.py - the negatives of outputs over items, drawn as io/targets.h
 says; for tests/run/items.py and tests/oracle/sequences.py."""
 M64 = (1 << 64) - 1
-USE = 11  # TS_RNG_CANDIDATES (base/rng.h)
+CANDIDATES, MASKS = 11, 12  # TS_RNG_.. (base/rng.h)
 
 
 def mix(x):  # ts_mix64
@@ -20,10 +20,20 @@ def philox(c, k):  # Philox4x32-10
     return c
 
 
+def four(seed, epoch, use, place, a, b):
+    key = mix((seed ^ mix(epoch + 1)) ^ mix(use))
+    return philox([place & 0xffffffff, place >> 32, a, b], [key & 0xffffffff, key >> 32])
+
+
 def words(seed, epoch, place, target):
-    key = mix((seed ^ mix(epoch + 1)) ^ mix(USE))
     for block in range(1 << 30):
-        yield from philox([place & 0xffffffff, place >> 32, target, block], [key & 0xffffffff, key >> 32])
+        yield from four(seed, epoch, CANDIDATES, place, target, block)
+
+
+def hidden(seed, epoch, place, n, share):
+    """Which of a sample's N ids give way to masks (io/masks.h)."""
+    w = [x for k in range(0, n, 4) for x in four(seed, epoch, MASKS, place, k // 4, 0)][:n]
+    return [k for k in range(n) if w[k] < int(share * 2**32)] or ([w.index(min(w))] if n else [])
 
 
 def alias(counts):

@@ -35,6 +35,20 @@ static const ts_task_config *task_of(const ts_layer *l) {
   return l->options;
 }
 
+/* Masks are among the tokens that it reads, of one feature: where one comes
+ * behind the ids other features would have none. */
+static ts_err check_masked(const ts_layer *l) {
+  const ts_task_config *x = task_of(l);
+  const ts_value *q = l->in[0].value;
+  const ts_tokens *t = ts_tokens_at(q->tokens);
+  const int32_t f = ts_feature_find(l->spec->config, x->masked);
+  if (t && t->n_features == 1 && t->feature[0] == f) return TS_OK;
+  return ts_fail(TS_ERR_DECK,
+                 "%s: output %s reads \"%s\", and masked = \"%s\": it takes a "
+                 "row for each id of that feature, and of no other beside it",
+                 l->spec->config->deck_path, x->name, q->name, x->masked);
+}
+
 static ts_err shape(ts_layer *l) {
   /* full_softmax, where candidates are given, is softmax over these. */
   static const char *const kinds[] = {"sampled_bce", "sampled_softmax", "bpr",
@@ -47,6 +61,7 @@ static ts_err shape(ts_layer *l) {
   t->dim = ts_feature_table(l->spec->config, t->feature, NULL)->dim;
   while (strcmp(kinds[t->kind], x->loss) != 0) t->kind++;
   if (t->kind > TS_CANDIDATES_CONTRASTIVE) t->kind = TS_CANDIDATES_SOFTMAX;
+  if (*x->masked) TS_DO(check_masked(l));
   if (ts_shape_width(q->shape) != t->dim)
     return ts_fail(TS_ERR_DECK,
                    "%s: output %s reads \"%s\", which is %s, and the items' "
@@ -239,6 +254,13 @@ static ts_err all_forward(ts_layer *l, const ts_layer_run *r,
   return ts_full_softmax_forward(t->all, l, r, &a);
 }
 
+/* Ids of the rows, where targets go by those that are masks. */
+static const int64_t *masked_ids(const ts_layer *l, const ts_layer_run *r) {
+  const ts_task_config *x = task_of(l);
+  if (!*x->masked) return NULL;
+  return r->views->tokens[ts_feature_find(l->spec->config, x->masked)].ids;
+}
+
 static ts_err find_targets(ts_layer *l, const ts_layer_run *r) {
   ts_items *t = l->data;
   const ts_jagged *bags = &r->views->tokens[t->feature];
@@ -260,6 +282,8 @@ static ts_err find_targets(ts_layer *l, const ts_layer_run *r) {
                              .n_rows = t->n_rows,
                              .n_targets = t->n_targets,
                              .n_each = t->n_each,
+                             .ids = masked_ids(l, r),
+                             .mask = task_of(l)->mask_id,
                              .slices = r->pass->slices};
   return ts_run_targets(l, r, &a);
 }
