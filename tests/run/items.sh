@@ -1,7 +1,7 @@
 #!/bin/sh
 # items.sh - outputs over items: each loss, of tokens and of a vector, against
 # steps in NumPy in double; the same on any ranks, pipelines, shardings and
-# tiers, in two parts; their mistakes.  seconds: 150
+# tiers, in two parts; their mistakes.  seconds: 200
 . "$srcdir/tests/support/common.sh"
 not_sanitized
 command -v h5diff > /dev/null || { echo "h5diff (hdf5-tools) is not here"; exit 77; }
