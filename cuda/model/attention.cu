@@ -58,6 +58,14 @@ static __device__ void ts_attention_block(const ts_attention_args &t,
       }
       if (soft) ts_soft_row(x[r], o[r], &most[r], &sum[r]);
     }
+    if (t.drop > 0) {
+      const uint32_t kept = ts_attention_kept(t, d, i + ts_attention_row(),
+                                              j + ts_attention_column());
+      const float keep = 1 / (1 - t.drop);
+#pragma unroll
+      for (int e = 0; e < 16; e++)
+        x[e % 4][e / 4] *= kept >> e & 1 ? keep : 0.0f;
+    }
     ts_attention_put(m, x);
     ts_attention_times(o, m, d.rows(t.v, t.v_stride, t.v_dim, j), col);
   }

@@ -9,6 +9,7 @@
 #include <float.h>
 
 #include "cuda/runtime/cuda_impl.h"
+#include "cuda/sparse/rounding.cuh"
 
 extern "C" {
 #include "model/attention.h"
@@ -86,6 +87,26 @@ ts_attention_score(const ts_attention_args &t, const ts_attention_head &d,
                ts_attention_bucket(&t, i - j));
   if (t.slopes) x -= __ldg(t.slopes + d.h) * fabsf((float)(i - j));
   return x;
+}
+
+/* Bit 4 c + r: whether the pair of query I + r, I being a multiple of 4, and
+ * key J + c is kept. */
+static __device__ __forceinline__ uint32_t
+ts_attention_kept(const ts_attention_args &t, const ts_attention_head &d,
+                  int32_t i, int32_t j) {
+  const uint64_t key = (uint64_t)t.key[1] << 32 | t.key[0];
+  uint32_t kept = 0;
+  if (t.drop == 0) return 0xffff;
+#pragma unroll
+  for (int c = 0; c < 4; c++) {
+    uint32_t word[4];
+    ts_philox_words(word, ts_attention_counter(&t, d.s, d.h), (uint32_t)i / 4,
+                    (uint32_t)(j + c), key);
+#pragma unroll
+    for (int r = 0; r < 4; r++)
+      if ((float)(word[r] >> 8) * 0x1p-24f >= t.drop) kept |= 1u << (4 * c + r);
+  }
+  return kept;
 }
 
 /* sum += over STEP k of A[k][row] B[k][column]. */

@@ -16,23 +16,25 @@ static __device__ __forceinline__ ts_attention_query ts_attention_query_of(
   return {__ldg(t.lse + at), ((const float *)t.work)[at]};
 }
 
-/* X: q . k becomes p; DX: the gradient of p that of the score. */
+/* X: q . k becomes p times M, of the pair; DX: the gradient of that that of the
+ * score. */
 static __device__ __forceinline__ void
 ts_attention_grad_of(const ts_attention_args &t, const ts_attention_head &d,
                      const ts_attention_query &own, int32_t i, int32_t j,
-                     float *x, float *dx) {
+                     float m, float *x, float *dx) {
   if (!d.sees(t, i, j)) {
     *x = *dx = 0;
     return;
   }
   const float y = ts_attention_score(t, d, *x, i, j);
   if (t.kind == TS_ATTENTION_SOFTMAX) {
-    *x = expf(y - own.lse);
-    *dx = *x * (*dx - own.dot);
+    const float p = expf(y - own.lse);
+    *x = m * p;
+    *dx = p * (m * *dx - own.dot);
   } else {
     const float f = 1 / (1 + expf(-y));
-    *x = d.norm * y * f;
-    *dx *= d.norm * f * (1 + y * (1 - f));
+    *x = m * d.norm * y * f;
+    *dx *= m * d.norm * f * (1 + y * (1 - f));
   }
 }
 
@@ -47,12 +49,15 @@ static __device__ void ts_attention_dq_block(const ts_attention_args &t,
   const ts_attention_rows q = d.rows(t.q, t.q_stride, t.dim, i);
   const ts_attention_rows g = d.rows(t.d_o, t.o_stride, t.v_dim, i);
   float dq[4][4] = {};
+  const float keep = 1 / (1 - t.drop);
   const float scale[4] = {t.scale, t.scale, t.scale, t.scale};
   for (int32_t j = 0; j < end; j += TS_ATTENTION_TILE) {
     const ts_attention_rows k = d.rows(t.k, t.k_stride, t.dim, j);
     float x[4][4], dx[4][4];
     ts_attention_dots(x, m, q, k);
     ts_attention_dots(dx, m, g, d.rows(t.v, t.v_stride, t.v_dim, j));
+    const uint32_t kept = ts_attention_kept(t, d, i + ts_attention_row(),
+                                            j + ts_attention_column());
 #pragma unroll
     for (int r = 0; r < 4; r++) {
       const int32_t own = i + ts_attention_row() + r;
@@ -60,7 +65,8 @@ static __device__ void ts_attention_dq_block(const ts_attention_args &t,
 #pragma unroll
       for (int c = 0; c < 4; c++)
         ts_attention_grad_of(t, d, query, own, j + ts_attention_column() + c,
-                             &x[r][c], &dx[r][c]);
+                             kept >> (4 * c + r) & 1 ? keep : 0.0f, &x[r][c],
+                             &dx[r][c]);
     }
     ts_attention_put(m, dx);
     ts_attention_times(dq, m, k, col);
@@ -116,6 +122,7 @@ static __device__ void ts_attention_dk_block(const ts_attention_args &t,
   const int64_t at = ts_attention_part(d.s, d.begin, TS_ATTENTION_TILE) +
                      j / TS_ATTENTION_TILE;
   float dk[4][4] = {}, dv[4][4] = {};
+  const float keep = 1 / (1 - t.drop);
   const float one[4] = {1, 1, 1, 1};
   const float scale[4] = {t.scale, t.scale, t.scale, t.scale};
   for (int32_t i = t.causal ? j : 0; i < d.length; i += TS_ATTENTION_TILE) {
@@ -124,6 +131,8 @@ static __device__ void ts_attention_dk_block(const ts_attention_args &t,
     float x[4][4], dx[4][4];
     ts_attention_dots(x, m, k, q);
     ts_attention_dots(dx, m, v, g);
+    const uint32_t kept = ts_attention_kept(t, d, i + ts_attention_column(),
+                                            j + ts_attention_row());
 #pragma unroll
     for (int c = 0; c < 4; c++) {
       const int32_t own = i + ts_attention_column() + c;
@@ -131,7 +140,8 @@ static __device__ void ts_attention_dk_block(const ts_attention_args &t,
 #pragma unroll
       for (int r = 0; r < 4; r++)
         ts_attention_grad_of(t, d, query, own, j + ts_attention_row() + r,
-                             &x[r][c], &dx[r][c]);
+                             kept >> (4 * r + c) & 1 ? keep : 0.0f, &x[r][c],
+                             &dx[r][c]);
     }
     ts_attention_put(m, x);
     ts_attention_times(dv, m, g, col);

@@ -13,6 +13,12 @@
 /* A part of dbias is of one sequence's keys: so many or more. */
 enum { TS_ATTENTION_PART = 48 };
 
+/* The upper 64 bits of a pair's counter (ts_attention_args.drop). */
+TS_ATTENTION_BOTH static inline uint64_t
+ts_attention_counter(const ts_attention_args *t, int64_t s, int32_t h) {
+  return (uint64_t)(t->first + s) | (uint64_t)h << 48;
+}
+
 /* The least i - j that has a bucket of its own. */
 TS_ATTENTION_BOTH static inline int32_t
 ts_attention_least(const ts_attention_args *t) {

@@ -111,6 +111,31 @@ static int64_t row_start(const attention_tile *w, int64_t r, float *x,
   return from;
 }
 
+/* ---- dropout ------------------------------------------------------------- */
+
+/* The tile's m_ij (ts_attention_args), where its pairs count. */
+static void mask_of(const attention_head *d, const attention_tile *w,
+                    float *restrict mask) {
+  const float drop = d->t->drop, keep = 1 / (1 - drop);
+  const uint64_t row = ts_attention_counter(d->t, d->s, d->h);
+  for (int64_t r = 0; r < w->n_j; r++, mask += TILE) {
+    uint32_t word[4 * PHILOX];
+    philox_row(word, row, (uint32_t)(w->j + r), (uint32_t)w->i / 4, d->t->key);
+    TS_EACH(c, w->lanes)
+    mask[c] = (float)(int32_t)(word[c] >> 8) * 0x1p-24f < drop ? 0 : keep;
+  }
+}
+
+/* Pairs that count, times theirs. */
+static void drop_pairs(const attention_tile *w, float *restrict x,
+                       const float *restrict mask) {
+  for (int64_t r = 0; r < w->n_j; r++) {
+    const int64_t from = w->corner ? r / LANES * LANES : 0;
+    float *row = x + r * TILE;
+    TS_EACH(c, w->lanes - from) row[from + c] *= mask[r * TILE + from + c];
+  }
+}
+
 /* ---- forward ------------------------------------------------------------- */
 
 typedef struct attention_room {
@@ -174,12 +199,16 @@ static void forward_tile(const attention_head *d, const attention_room *m,
   const attention_tile w = tile_of(d, i, j);
   const int64_t pad = padded(t->v_dim);
   const bool soft = t->kind == TS_ATTENTION_SOFTMAX;
-  float factor[TILE];
+  float factor[TILE], mask[TILE * TILE];
   scores_of(d, &w, m->x, m->qt + at * padded(t->dim));
   if (soft)
     soft_tile(&w, m->x, m->most + at, m->sum + at, factor);
   else
     silu_tile(&w, m->x, d->norm);
+  if (t->drop > 0) {
+    mask_of(d, &w, mask);
+    drop_pairs(&w, m->x, mask);
+  }
   product_across(&(tile_product){.c = m->o + at * pad,
                                  .a = m->x,
                                  .b = m->v,

@@ -59,7 +59,7 @@ static void load_queries(const attention_head *d, const grad_room *m, int64_t i,
   }
 }
 
-/* X: p of scores; DX: the gradient of scores from that of p. */
+/* X: p of scores; DX: the gradient of scores from that of p, dropped ones 0. */
 static void soft_grad(const attention_tile *w, float *restrict x,
                       float *restrict dx, const float *restrict lse,
                       const float *restrict dot) {
@@ -118,6 +118,7 @@ static void grad_tile(const attention_head *d, const grad_room *m, int64_t i,
   const ts_attention_args *t = d->t;
   const attention_tile w = tile_of(d, i, j);
   const int64_t dim = padded(t->dim), v_dim = padded(t->v_dim);
+  float mask[TILE * TILE];
   scores_of(d, &w, m->x, m->qt);
   product_along(&(tile_product){.c = m->dx,
                                 .a = TS_HEAD_ROW(d, v, v_stride, v_dim, j),
@@ -129,10 +130,15 @@ static void grad_tile(const attention_head *d, const grad_room *m, int64_t i,
                                 .n_k = t->v_dim,
                                 .n_panels = (int32_t)(w.lanes / LANES),
                                 .part = w.corner ? PANELS_FROM_ROW : WHOLE});
+  if (t->drop > 0) {
+    mask_of(d, &w, mask);
+    drop_pairs(&w, m->dx, mask);
+  }
   if (t->kind == TS_ATTENTION_SOFTMAX)
     soft_grad(&w, m->x, m->dx, m->lse, m->dot);
   else
     silu_grad(&w, m->x, m->dx, d->norm);
+  if (t->drop > 0) drop_pairs(&w, m->x, mask);
   if (m->keys) {
     add_to_keys(&w, m->dv + at * v_dim, m->x, m->d_o, v_dim);
     add_to_keys(&w, m->dk + at * dim, m->dx, m->q, dim);

@@ -4,18 +4,19 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/rng.h"
 #include "model/attention.h"
 #include "runtime/backends.h"
 
 /* A head of a sequence; rows of its first token. */
 typedef struct head {
   const ts_attention_args *t;
-  int64_t begin, length;
+  int64_t s, begin, length;
   int32_t h;
 } head;
 
 static head head_of(const ts_attention_args *t, int64_t s, int32_t h) {
-  return (head){t, t->offsets[s], t->offsets[s + 1] - t->offsets[s], h};
+  return (head){t, s, t->offsets[s], t->offsets[s + 1] - t->offsets[s], h};
 }
 
 /* Start of row I in an array with N columns for each head. */
@@ -39,6 +40,18 @@ static double score(const head *s, int64_t i, int64_t j) {
   return t->slopes ? x - (double)t->slopes[s->h] * fabs((double)(i - j)) : x;
 }
 
+/* m_ij. */
+static double kept(const head *s, int64_t i, int64_t j) {
+  const ts_attention_args *t = s->t;
+  const uint64_t row = ts_attention_counter(t, s->s, s->h);
+  const uint32_t at[4] = {(uint32_t)row, (uint32_t)(row >> 32),
+                          (uint32_t)(i / 4), (uint32_t)j};
+  uint32_t word[4];
+  if (t->drop == 0) return 1;
+  ts_philox(word, at, t->key);
+  return ts_rng_unit(word[i % 4]) < t->drop ? 0 : 1 / (1 - (double)t->drop);
+}
+
 static double norm_of(const head *s) {
   return s->t->norm != 0 ? (double)s->t->norm : (double)s->length;
 }
@@ -56,7 +69,8 @@ static void forward_row(const head *s, int64_t i) {
     const double x = score(s, i, j);
     const double p = soft ? exp(x - most) : x / (1 + exp(-x));
     sum += p;
-    for (int32_t c = 0; c < t->v_dim; c++) to[c] += p * (double)v[c];
+    const double m = kept(s, i, j);
+    for (int32_t c = 0; c < t->v_dim; c++) to[c] += m * p * (double)v[c];
   }
   const double by = soft ? sum : norm_of(s);
   for (int32_t c = 0; c < t->v_dim; c++) o[c] = (float)(to[c] / by);
@@ -73,20 +87,24 @@ static ts_err attention(const ts_attention_args *t) {
   return TS_OK;
 }
 
-/* *P of i and j, and the gradient of x. */
+/* *P: m_ij p_ij; the gradient of x. */
 static double grad_of(const head *s, int64_t i, int64_t j, double *p) {
   const ts_attention_args *t = s->t;
   const int64_t to = row(s, t->o_stride, t->v_dim, i);
   const float *d_o = t->d_o + to;
   const double x = score(s, i, j);
-  const double dp = dot(d_o, t->v + row(s, t->v_stride, t->v_dim, j), t->v_dim);
+  const double m = kept(s, i, j);
+  const double dp =
+      m * dot(d_o, t->v + row(s, t->v_stride, t->v_dim, j), t->v_dim);
   if (t->kind == TS_ATTENTION_SILU) {
     const double f = 1 / (1 + exp(-x)), by = norm_of(s);
-    *p = x * f / by;
+    *p = m * x * f / by;
     return dp * f * (1 + x * (1 - f)) / by;
   }
-  *p = exp(x - (double)t->lse[(s->begin + i) * t->n_heads + s->h]);
-  return *p * (dp - dot(d_o, t->out + to, t->v_dim));
+  const double own =
+      exp(x - (double)t->lse[(s->begin + i) * t->n_heads + s->h]);
+  *p = m * own;
+  return own * (dp - dot(d_o, t->out + to, t->v_dim));
 }
 
 static void put(float *to, const double *from, int32_t n) {

@@ -231,7 +231,9 @@ typedef struct ts_places_args {
  *   silu     p_ij = x_ij / (1 + exp(-x_ij)) / norm, where norm is 0 the
  *            sequence's length (HSTU: Zhai et al., "Actions Speak Louder than
  *            Words", ICML 2024)
- *   o_i = sum over j of p_ij v_j
+ *   o_i = sum over j of m_ij p_ij v_j
+ * m_ij is 1, but with DROP 0 or 1 / (1 - drop) as in ts_dropout_args: the word
+ * i % 4 of counter (first + s: 32 bits, 16 bits; h: 16; i / 4; j) and key KEY.
  * CAUSAL: j <= i alone.  bias: NULL, or (n_heads, n_buckets) by i - j, which
  * ends at n_buckets - 1; not causal (n_heads, 2 n_buckets - 1) by
  * i - j + n_buckets - 1, ending at both sides.  slopes: NULL or (n_heads),
@@ -264,7 +266,10 @@ typedef struct ts_attention_args {
   float scale, norm;
   int kind; /* ts_attention_kind */
   bool causal;
-  void *work; /* backward: ts_attention_work_bytes (model/attention.h) */
+  float drop;
+  uint32_t key[2];
+  int64_t first; /* sample of sequence 0, of the step's on all ranks */
+  void *work;    /* backward: ts_attention_work_bytes (model/attention.h) */
 } ts_attention_args;
 
 #define TS_MODEL_KERNELS(X)                                                    \

@@ -143,10 +143,15 @@ ts_err ts_packed_give(const ts_packed *p, const ts_layer *l,
                      false);
 }
 
-ts_err ts_run_drop(const ts_layer *l, const ts_layer_run *r, int32_t i,
-                   ts_rows to, ts_rows from, int32_t n, double p) {
+void ts_layer_drop_key(const ts_layer *l, const ts_layer_run *r, int32_t i,
+                       uint32_t key[2]) {
   const uint64_t of[] = {(uint64_t)l->spec->config->run.seed,
                          (uint64_t)r->epoch, ts_layer_key(l), (uint64_t)i};
+  ts_rng_key(key, ts_fnv1a(TS_FNV_START, of, sizeof of), TS_RNG_DROPOUT);
+}
+
+ts_err ts_run_drop(const ts_layer *l, const ts_layer_run *r, int32_t i,
+                   ts_rows to, ts_rows from, int32_t n, double p) {
   const ts_tokens *by = ts_tokens_at(l->tokens); /* their rows are tokens */
   ts_dropout_args a = {.y = to.p,
                        .x = from.p,
@@ -159,7 +164,7 @@ ts_err ts_run_drop(const ts_layer *l, const ts_layer_run *r, int32_t i,
                        .n = n,
                        .p = (float)p};
   if (r->training && p > 0) {
-    ts_rng_key(a.key, ts_fnv1a(TS_FNV_START, of, sizeof of), TS_RNG_DROPOUT);
+    ts_layer_drop_key(l, r, i, a.key);
     return ts_run_dropout(l, r, &a);
   }
   if (to.p == from.p) return TS_OK;

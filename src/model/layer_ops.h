@@ -92,6 +92,9 @@ float *ts_packed_dx(const ts_packed *, const ts_layer *, int32_t k);
 ts_err ts_packed_give(const ts_packed *, const ts_layer *, const ts_layer_run *,
                       int32_t k);
 
+/* KEY of dropout I of this layer, in this pass, as ts_dropout_args has it. */
+void ts_layer_drop_key(const ts_layer *, const ts_layer_run *, int32_t i,
+                       uint32_t key[2]);
 /* Rows of N with the mask of dropout I of this layer, in this pass; as they
  * are where that is off.  TO may be FROM. */
 ts_err ts_run_drop(const ts_layer *, const ts_layer_run *, int32_t i,

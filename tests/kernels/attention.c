@@ -2,6 +2,7 @@
  * whole matrix of scores in double, whose gradients differences check.
  * ranks: 1  fake: 1  emulated: 1  isa: none
  * seconds: 300 */
+#include "base/rng.h"
 #include "model/attention.h"
 #include "tests/kernels/layers.h"
 
@@ -18,7 +19,8 @@ static struct {
   double q[LONG][WIDE], k[LONG][WIDE], v[LONG][WIDE], d_o[LONG][WIDE];
   double bias[BUCKETS];
   double p[LONG][LONG], dx[LONG][LONG], o[LONG][WIDE], lse[LONG];
-  double size[LONG]; /* of a query's scores, without cancellation */
+  double kept[LONG][LONG]; /* m_ij */
+  double size[LONG];       /* of a query's scores, without cancellation */
 } a;
 
 static int bucket(int i, int j) {
@@ -76,11 +78,12 @@ static void solve_row(int i) {
   memset(a.o[i], 0, sizeof a.o[i]);
   for (int j = 0; j < a.n; j++) {
     if (!a.silu) a.p[i][j] /= sum;
-    for (int c = 0; c < a.v_dim; c++) a.o[i][c] += a.p[i][j] * a.v[j][c];
-    back += a.p[i][j] * grad_of_p(i, j, false);
+    const double p = a.kept[i][j] * a.p[i][j];
+    for (int c = 0; c < a.v_dim; c++) a.o[i][c] += p * a.v[j][c];
+    back += p * grad_of_p(i, j, false);
   }
   for (int j = 0; j < a.n; j++) {
-    const double dp = grad_of_p(i, j, false);
+    const double dp = a.kept[i][j] * grad_of_p(i, j, false);
     a.dx[i][j] = !a.silu      ? a.p[i][j] * (dp - back)
                  : sees(i, j) ? dp * slope_of(x[j]) / a.norm
                               : 0;
@@ -93,7 +96,7 @@ static void solve(void) {
 
 /* What rounding may change a.dx[i][j] by is in proportion to that. */
 static double size_of_dx(int i, int j) {
-  double back = grad_of_p(i, j, true);
+  double back = a.kept[i][j] * grad_of_p(i, j, true);
   if (!sees(i, j)) return 0;
   if (a.silu) return 2 * a.size[i] * back / a.norm;
   for (int c = 0; c < a.v_dim; c++) back += fabs(a.d_o[i][c] * a.o[i][c]);
@@ -104,7 +107,8 @@ static double gradient(char which, int i, int c, double *size) {
   double sum = *size = 0;
   for (int j = 0; j < a.n; j++) {
     const int query = which == 'q' ? i : j, key = which == 'q' ? j : i;
-    const double p = which == 'v' ? a.p[j][i] : a.scale * a.dx[query][key];
+    const double p =
+        which == 'v' ? a.kept[j][i] * a.p[j][i] : a.scale * a.dx[query][key];
     const double of = which == 'v' ? fabs(p) * a.size[j] + 0.01 / a.n
                                    : a.scale * size_of_dx(query, key);
     const double x = which == 'v'   ? a.d_o[j][c]
@@ -151,6 +155,8 @@ TS_TESTS(differences, 0, 4) {
     }
   for (int b = 0; b < 2 * a.n_buckets - 1; b++) a.bias[b] = lt_number(1);
   for (int i = 0; i < a.n; i++)
+    for (int j = 0; j < a.n; j++) a.kept[i][j] = kt_below(3) ? 1.5 : 0;
+  for (int i = 0; i < a.n; i++)
     for (int c = 0; c < a.dim; c++) {
       double size;
       solve();
@@ -179,6 +185,21 @@ static void read_rows(double to[LONG][WIDE], const float *from, int64_t stride,
     for (int c = 0; c < n; c++) to[i][c] = from[i * stride + c];
 }
 
+/* What is kept of the pairs of sequence S, head H. */
+static void read_kept(const ts_attention_args *t, int64_t s, int h) {
+  const uint64_t sample = (uint64_t)(t->first + s);
+  for (int i = 0; i < a.n; i++)
+    for (int j = 0; j < a.n; j++) {
+      const uint32_t at[4] = {(uint32_t)sample,
+                              (uint32_t)(sample >> 32) | (uint32_t)h << 16,
+                              (uint32_t)i / 4, (uint32_t)j};
+      uint32_t word[4];
+      ts_philox(word, at, t->key);
+      const bool none = t->drop > 0 && ts_rng_unit(word[i % 4]) < t->drop;
+      a.kept[i][j] = none ? 0 : 1 / (1 - (double)t->drop);
+    }
+}
+
 static void read_head(const ts_attention_args *t, int64_t s, int h) {
   const int64_t at = t->offsets[s];
   memset(a.bias, 0, sizeof a.bias);
@@ -190,6 +211,7 @@ static void read_head(const ts_attention_args *t, int64_t s, int h) {
   a.n_buckets = t->bias ? t->n_buckets : 0;
   const int n = a.causal ? a.n_buckets : 2 * a.n_buckets - 1;
   for (int b = 0; b < n; b++) a.bias[b] = t->bias[h * n + b];
+  read_kept(t, s, h);
   read_rows(a.q, t->q + at * t->q_stride + h * a.dim, t->q_stride, a.dim);
   read_rows(a.k, t->k + at * t->k_stride + h * a.dim, t->k_stride, a.dim);
   read_rows(a.v, t->v + at * t->v_stride + h * a.v_dim, t->v_stride, a.v_dim);
@@ -202,7 +224,7 @@ static void expect_row(const ts_attention_args *t, int64_t at, int h, int i) {
   for (int c = 0; c < a.v_dim; c++) {
     size = 0;
     for (int j = 0; j < a.n; j++)
-      size += fabs(a.p[i][j] * a.v[j][c]) + 0.01 / a.n;
+      size += fabs(a.kept[i][j] * a.p[i][j] * a.v[j][c]) + 0.01 / a.n;
     lt_want(t->o, at * t->o_stride + h * a.v_dim + c, a.o[i][c],
             size * a.size[i]);
     const double dv = gradient('v', i, c, &size);
@@ -299,7 +321,10 @@ static ts_attention_args draw(int i, int n_lengths, int n_sequences,
       .n_buckets = i % 3 ? 1 + kt_below(LONG / 2) : 1 + kt_below(20),
       .kind = i % 2 ? TS_ATTENTION_SILU : TS_ATTENTION_SOFTMAX,
       .causal = i / 2 % 2,
-      .norm = i % 5 ? 0 : 30};
+      .norm = i % 5 ? 0 : 30,
+      .drop = i % 3 ? 0 : 0.3f,
+      .key = {77, (uint32_t)i},
+      .first = i % 3 ? kt_below(900) : (int64_t)1 << 33};
   t.scale = i % 7 ? 1 / sqrtf((float)t.dim) : 3;
   draw_tokens(&t, n_lengths);
   draw_arrays(&t, i % 8 >= 4, i % 5 == 1);
@@ -379,6 +404,7 @@ TS_TESTS(alone, 0, 4) {
   offsets[1] = p.n = t->offsets[s + 1] - p.begin;
   p.alone = *t;
   p.alone.offsets = offsets, p.alone.n_sequences = 1, p.alone.n_tokens = p.n;
+  p.alone.first += s;
   p.alone.q = kt_copy(t->q + p.begin * t->q_stride, p.n * t->q_stride, 4);
   p.alone.k = kt_copy(t->k + p.begin * t->k_stride, p.n * t->k_stride, 4);
   p.alone.v = kt_copy(t->v + p.begin * t->v_stride, p.n * t->v_stride, 4);

@@ -147,7 +147,7 @@ CASES = {
     "sasrec": (sasrec, 50, "item next", None,
                ['{ name = "start"; p = 0.0; }', '{ name = "place"; places = 5; }']
                + [f'{{ name = "block.{n}"; {k} = 0.0; }}' for n, k in
-                  (("kept", "p"), ("dropped", "p"), ("each", "dropout"))],
+                  (("looks", "dropout"), ("kept", "p"), ("dropped", "p"), ("each", "dropout"))],
                ("bce", 1, 1.0, False, True, 1)),
     "hstu": (hstu, 6, "item next", None,
              ['{ name = "start"; p = 0.0; }', '{ name = "place"; places = 5; }',
@@ -155,7 +155,8 @@ CASES = {
              ("softmax", 128, 0.5, True, True, 1)),
     "bert4rec": (bert4rec, 64, "item next", None,
                  ['{ name = "start"; p = 0.0; }', '{ name = "place"; places = 5; }']
-                 + [f'{{ name = "block.{n}"; p = 0.0; }}' for n in ("kept", "dropped")],
+                 + [f'{{ name = "block.{n}"; {k} = 0.0; }}' for n, k in
+                    (("looks", "dropout"), ("kept", "p"), ("dropped", "p"))],
                  ("all", 0, 1.0, False, False, 1)),
     "mf_ccl": (mf_ccl, 6, "next", "user", ['{ name = "kept"; p = 0.0; }'],
                ("ccl", 800, 1.0, True, False, 0)),

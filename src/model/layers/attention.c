@@ -16,6 +16,7 @@ typedef struct ts_attention_options {
   int32_t heads, dim;
   int by, places;
   bool causal, output, bias;
+  double dropout;
 } ts_attention_options;
 
 #define KEY(name, kind, fallback, min, max, choices, help)                     \
@@ -34,6 +35,9 @@ static const ts_key keys[] = {
         "alibi: products fall with the distance, by a slope for each head"),
     KEY(output, TS_KEY_BOOL, "true", 1, 0, NULL,
         "whether W_o and its bias are there, which give d numbers again"),
+    KEY(dropout, TS_KEY_FLOAT, "0", 0, 0.999999, NULL,
+        "probability that a weight p_ij is 0 in training; others are over 1 - "
+        "dropout then"),
     KEY(bias, TS_KEY_BOOL, "true", 1, 0, NULL,
         "whether q, k, v and the output have biases"),
 };
@@ -117,6 +121,17 @@ static ts_attention_args args_of(const ts_layer *l, int64_t batch) {
                              .work = d->work};
 }
 
+/* Of this pass. */
+static ts_attention_args args_in(const ts_layer *l, const ts_layer_run *r) {
+  const ts_attention_options *o = l->options;
+  ts_attention_args a = args_of(l, r->batch);
+  if (!r->training || o->dropout == 0) return a;
+  a.drop = (float)o->dropout;
+  a.first = r->first;
+  ts_layer_drop_key(l, r, 0, a.key);
+  return a;
+}
+
 static ts_err take(ts_layer *l) {
   ts_attention *d = l->data;
   const ts_attention_options *o = l->options;
@@ -155,7 +170,7 @@ static void destroy(ts_layer *l) {
 static ts_err forward(ts_layer *l, const ts_layer_run *r) {
   ts_attention *d = l->data;
   const ts_layer_run rows = ts_layer_by_token(l, r);
-  const ts_attention_args a = args_of(l, r->batch);
+  const ts_attention_args a = args_in(l, r);
   TS_DO(ts_rows_linear_forward(&d->in, &rows, d->qkv, l->in[0].value->x));
   TS_DO(ts_run_attention(l, r, &a));
   return d->y ? ts_rows_linear_forward(&d->out, &rows, l->out[0].x, d->y)
@@ -165,7 +180,7 @@ static ts_err forward(ts_layer *l, const ts_layer_run *r) {
 static ts_err backward(ts_layer *l, const ts_layer_run *r) {
   ts_attention *d = l->data;
   const ts_layer_run rows = ts_layer_by_token(l, r);
-  const ts_attention_args a = args_of(l, r->batch);
+  const ts_attention_args a = args_in(l, r);
   if (d->y)
     TS_DO(ts_rows_linear_backward(&d->out, &rows, d->dy, l->out[0].dx, d->y,
                                   l->out[0].x));
@@ -200,7 +215,8 @@ const ts_layer_ops ts_layer_attention = {
         "\n"
         "  The products s_ij of all pairs are never in memory at once.  Kind\n"
         "  add makes a residual of it, layer_norm stands before or behind it,\n"
-        "  dropout behind.\n"
+        "  dropout behind; its own dropout is of the p_ij, as in PyTorch's\n"
+        "  MultiheadAttention, by the sample's place as kind dropout's.\n"
         "\n"
         "  in    tokens (T, d), side by side\n"
         "  out   (T, d); without W_o (T, heads dim)\n"
