@@ -12,10 +12,12 @@ ts_masks ts_masks_of(const ts_config *c, const ts_task_config *x,
                      int32_t target) {
   ts_masks m = {.feature = -1, .target = target, .id = x->mask_id};
   if (!*x->masked) return m;
+  const char *name;
   m.feature = ts_feature_find(c, x->masked);
+  (void)ts_feature_table(c, m.feature, &name);
   m.below = (uint64_t)(x->mask_share * 4294967296.0);
   for (int32_t i = 0; i < c->data.n_columns; i++)
-    if (!strcmp(c->data.columns[i].name, x->masked))
+    if (!strcmp(c->data.columns[i].name, name))
       m.most = c->data.columns[i].max_length;
   return m;
 }

@@ -163,12 +163,45 @@ static void check_exclude(ts_deck *d, const config_setting_t *s,
   }
 }
 
-/* Ids that are hidden are of one feature, and what stands for them is a row. */
+/* Ids come as the data have them: an encoding may give any of them. */
+static bool comes_as_it_is(const ts_config *c, const char *column) {
+  if (!strcmp(c->data.format, "dataset")) return true;
+  for (int32_t i = 0; i < c->data.n_columns; i++)
+    if (!strcmp(c->data.columns[i].name, column))
+      return !strcmp(c->data.columns[i].encoding, "none");
+  return false;
+}
+
+/* What feature F, whose ids are hidden, lacks; NULL: nothing. */
+static const char *lacks(const ts_config *c, const ts_task_config *x,
+                         int32_t f) {
+  const int32_t target = *x->target ? ts_task_candidates(c, x) : -1;
+  const char *name;
+  int32_t n = 0;
+  if (f < 0 || target < 0) return "to be of a table, and target, too";
+  const ts_table_config *t = ts_feature_table(c, f, &name);
+  const ts_table_config *own = ts_feature_table(c, target, NULL);
+  for (int32_t i = 0; i < ts_feature_count(c); i++) {
+    const char *other;
+    (void)ts_feature_table(c, i, &other);
+    n += !strcmp(name, other);
+  }
+  if (n > 1) return "to be in one table";
+  if (!strcmp(name, x->target)) return "to be another feature than target";
+  if (t != own && (t->rows != own->rows || t->rows <= 0))
+    return "target's table, or one of as many rows, which a deck says";
+  if (t->weighted) return "a table with weighted = false";
+  if (t->rows > 0 && x->mask_id >= t->rows) return "a row for mask_id";
+  if (!comes_as_it_is(c, name))
+    return "ids as data have them: format = \"dataset\", or encoding = "
+           "\"none\"";
+  return NULL;
+}
+
+/* Ids that are hidden, and what stands for them. */
 static void check_masked(ts_deck *d, const config_setting_t *s,
                          const ts_task_config *x) {
   const ts_config *c = d->config;
-  const int32_t f = ts_feature_find(c, x->masked);
-  int32_t n = 0;
   if (!*x->masked) {
     if (x->mask_id || x->mask_share != .2)
       ts_deck_error(
@@ -178,23 +211,12 @@ static void check_masked(ts_deck *d, const config_setting_t *s,
           x->name);
     return;
   }
-  for (int32_t i = 0; i < ts_feature_count(c); i++) {
-    const char *name;
-    const ts_table_config *t = ts_feature_table(c, i, &name);
-    if (strcmp(name, x->masked) != 0) continue;
-    n++;
-    if (t->rows > 0 && x->mask_id >= t->rows)
-      ts_deck_error(d, s,
-                    "model.outputs: mask_id = %lld of \"%.80s\": table %.80s "
-                    "has %lld rows",
-                    (long long)x->mask_id, x->name, t->name,
-                    (long long)t->rows);
-  }
-  if (f < 0 || n > 1 || !strcmp(x->masked, x->target))
+  const char *what = lacks(c, x, ts_feature_find(c, x->masked));
+  if (what)
     ts_deck_error(d, s,
-                  "model.outputs: masked of \"%.80s\" is \"%.80s\": it takes "
-                  "a feature of one table, other than target",
-                  x->name, x->masked);
+                  "model.outputs: masked of \"%.80s\" is \"%.80s\": it needs "
+                  "%s",
+                  x->name, x->masked, what);
   if (x->mask_id >= x->first_item)
     ts_deck_error(d, s,
                   "model.outputs: mask_id = %lld of \"%.80s\" is an item: give "

@@ -140,7 +140,8 @@ ts_err ts_target_law_take(ts_target_law **out, ts_source *s, ts_comm *comm) {
     TS_THROW(TS_ERR_DATA,
              "draw = \"%s\": data.train has no id of feature %s from "
              "first_item = %lld on: there is nothing to draw",
-             x->draw, x->target, (long long)x->first_item);
+             x->draw, *x->masked ? x->masked : x->target,
+             (long long)x->first_item);
   TS_TRY(ts_agree(comm, make(l, counts, all)));
   *out = l;
   l = NULL;

@@ -281,7 +281,8 @@ static ts_err check_wanted(const ts_targets *t, const int64_t *ids, int64_t n,
                      "sample %lld: feature %s has id %lld, which is no item, "
                      "as first_item = %lld: with loss full_softmax, and with "
                      "draw = \"batch\", a target is one",
-                     (long long)(t->place.first + b), t->task->target,
+                     (long long)(t->place.first + b),
+                     *t->task->masked ? t->task->masked : t->task->target,
                      (long long)ids[k], (long long)t->task->first_item);
   return TS_OK;
 }

@@ -67,7 +67,10 @@ static __global__ void __launch_bounds__(THREADS)
       for (int64_t j = masks; is && k == masks - 1 && j < m; j++)
         a.row[t + j] = (int32_t)at;
     }
-    for (int64_t j = lane; j < m; j += 32) a.sample[t + j] = (int32_t)s;
+    for (int64_t j = lane; j < m; j += 32) {
+      if (!masks) a.row[t + j] = (int32_t)from;
+      a.sample[t + j] = (int32_t)s;
+    }
   });
 }
 

@@ -192,7 +192,7 @@ typedef struct ts_task_config {
   int32_t negatives;  /* that are drawn for each of them in training */
   int32_t given;      /* that stand behind each of them in evaluation data */
   char *draw;         /* of negatives: uniform | frequency | batch */
-  bool log_q;         /* scores less the log of how often an item is drawn */
+  bool log_q;         /* scores less the log of the items' shares of targets */
   int64_t first_item; /* ids below it are none */
   ts_strings exclude; /* features of a sample whose ids are not drawn, and
                          not ranked */

@@ -16,8 +16,9 @@
  * query leaves out those that want the same item as it does.
  *
  * With T targets of d floats on all ranks together, a rank receives T d + 2 T
- * floats in each pass, and sends as many.  Memory: the rank's
- * columns twice and their gradients, 2 T d floats and 4 T, and the block.
+ * floats in each pass, and sends as many; of the batch T ids besides.  Memory:
+ * the rank's columns twice and their gradients, 2 T d floats and 4 T, and the
+ * block.
  *
  * Functions are Local unless they say Collective or Enqueues. */
 #pragma once

@@ -14,7 +14,7 @@
  * Where ROWS is NULL all of them go by row s.
  * Where IDS is not NULL, that of each row, targets go by the rows whose id is
  * MASK, one each, in their order; if a sample has more targets, the last such
- * row has all that are left.
+ * row has all that are left, or where it has none its first one.
  *   offsets[s] (n_samples + 1) the first target of sample s
  *   first[r]   (n_rows + 1) the first target of row r, ascending
  *   row[t], sample[t] of target t
@@ -120,7 +120,7 @@ typedef struct ts_candidates_args {
  *                      dcolumns[k], or of - factor[t][0] targets[t], and with
  *                      TARGET_IDS of dcolumns[t].  DQ NULL: not wanted.  DITEMS
  *                      may be ITEMS. */
-#define TS_NO_SCORE -1e30f /* less than any: e to it is 0 */
+#define TS_NO_SCORE -1e30f /* less than any: e to it is 0, or nearly */
 typedef struct ts_full_softmax_args {
   const float *q;     /* (n_rows, q_stride) */
   const float *items; /* (n_items, item_stride) */

@@ -95,8 +95,13 @@ static void by_deck(ts_plan_stats *stats, const ts_config *c) {
   }
 }
 
+/* Ids of a sample with N that are hidden: one at least. */
+static double hidden(double n, double share) {
+  return n * share + pow(1 - share, n);
+}
+
 /* Candidates are drawn for what the data want, most of them evenly; or samples
- * bring all items along. */
+ * bring all items along; or all are the batch's. */
 static void add_negatives(ts_plan_stats *stats, const ts_config *c,
                           int64_t batch) {
   for (int32_t k = 0; k < c->model.n_tasks; k++) {
@@ -105,7 +110,8 @@ static void add_negatives(ts_plan_stats *stats, const ts_config *c,
     const int32_t f = ts_task_candidates(c, x);
     if (*x->masked)
       stats[f].pooling =
-          fmax(1, stats[ts_feature_find(c, x->masked)].pooling * x->mask_share);
+          hidden(stats[ts_feature_find(c, x->masked)].pooling, x->mask_share);
+    if (!*x->masked && ts_task_is_in_batch(x, true)) continue;
     const double rows = (double)ts_feature_table(c, f, NULL)->rows;
     const double brought =
         ts_task_is_of_all(x, true) ? rows / (double)batch : 0;

@@ -147,7 +147,7 @@ CASES = {
     "sasrec": (sasrec, 50, "item next", None,
                ['{ name = "start"; p = 0.0; }', '{ name = "place"; places = 5; }']
                + [f'{{ name = "block.{n}"; {k} = 0.0; }}' for n, k in
-                  (("looks", "dropout"), ("kept", "p"), ("dropped", "p"), ("each", "dropout"))],
+                  (("kept", "p"), ("dropped", "p"), ("each", "dropout"))],
                ("bce", 1, 1.0, False, True, 1)),
     "hstu": (hstu, 6, "item next", None,
              ['{ name = "start"; p = 0.0; }', '{ name = "place"; places = 5; }',

@@ -238,10 +238,14 @@ mistake() { # CODE WORDS DECK [sed commands]
 }
 sed 's/\([,|]\)3[89]/\10/g' "$work/a.csv" > "$work/low.csv"
 check "masks of none" mistake 2 'mask_id and mask_share of "next" go with masked' masks-sampled_bce 's/masked = "item";//'
-check "masks of no feature" mistake 2 'masked of "next" is "itm": it takes a feature of one table, other than target' masks-sampled_bce 's/masked = "item"/masked = "itm"/'
-check "masks of the target" mistake 2 'masked of "next" is "next": it takes a feature of one table, other than target' masks-sampled_bce 's/masked = "item"/masked = "next"/'
+check "masks of no feature" mistake 2 'masked of "next" is "itm": it needs to be of a table' masks-sampled_bce 's/masked = "item"/masked = "itm"/'
+check "masks of the target" mistake 2 'masked of "next" is "next": it needs to be another feature than target' masks-sampled_bce 's/masked = "item"/masked = "next"/'
 check "a mask that is an item" mistake 2 'mask_id = 5 of "next" is an item: give first_item = 6' masks-sampled_bce 's/mask_id = 3/mask_id = 5/'
-check "a mask that is no row" mistake 2 'mask_id = 44 of "next": table item has 40 rows' masks-sampled_bce 's/mask_id = 3/mask_id = 44/'
+check "a mask that is no row" mistake 2 'it needs a row for mask_id' masks-sampled_bce 's/mask_id = 3/mask_id = 44/'
+check "masks by a table's name" mistake 2 'it needs to be another feature than target' masks-sampled_bce 's/masked = "item"/masked = "next@item"/'
+check "masks of another table" mistake 2 "it needs target's table, or one of as many rows" masks-sampled_bce 's/tables = ( /&{ name = "other"; rows = 50; features = ["item"]; pooling = "none"; }, /; s/\["item", "next"\]/["next"]/'
+check "masks of encoded ids" mistake 2 'it needs ids as data have them' masks-sampled_bce '/name = "item"; kind/s/encoding = "none"/encoding = "modulo"/'
+check "masks of weighted rows" mistake 2 'it needs a table with weighted = false' masks-sampled_bce 's/tables = ( /&{ name = "other"; rows = 40; features = ["item"]; pooling = "none"; weighted = true; }, /; s/\["item", "next"\]/["next"]/'
 check "a mask in the data" mistake 3 'feature item has id 3, which is the mask of output next: give another mask_id' masks-sampled_bce 's/items.csv/a.csv/g'
 check "masks of a vector" mistake 2 'output next reads "q", and masked = "item": it takes a row for each id of that feature' masks-sampled_bce 's/layers = (.*$/layers = ( { name = "q"; kind = "pool"; in = "item"; } );/'
 check "masks of another loss" mistake 2 'masked of "next" is for losses over items' masks-sampled_bce 's/loss = "sampled_bce"; \(.*\) mask_id = 3; mask_share = 0.4; first_item = 5; target = "next"; negatives = 3;/\1/'

@@ -109,7 +109,8 @@ static ts_err make_room(ts_layer *l, int64_t n_samples, int64_t n_items,
   return ts_room_take(&t->room, parts, sizeof parts / sizeof *parts, lane);
 }
 
-/* For the largest batch that the deck knows of: a target a row. */
+/* For the largest batch that the deck knows of: a target a row, or a fifth more
+ * than are hidden in the mean, and one a sample. */
 static ts_err expect(ts_layer *l, ts_lane *lane) {
   ts_items *t = l->data;
   const ts_tokens *tokens = ts_tokens_at(l->in[0].value->tokens);
@@ -117,6 +118,11 @@ static ts_err expect(ts_layer *l, ts_lane *lane) {
       ts_feature_table(l->spec->config, t->feature, NULL)->rows;
   t->n_rows = tokens ? tokens->spec.batch_max : l->spec->batch_max;
   t->n_targets = t->n_rows;
+  if (*task_of(l)->masked) {
+    const double most =
+        1.2 * task_of(l)->mask_share * (double)t->n_rows + l->spec->batch_max;
+    if (most < (double)t->n_rows) t->n_targets = (int64_t)most;
+  }
   t->n_each = ts_task_each(task_of(l), true);
   int64_t n = t->n_targets * t->n_each;
   if (t->all) {
