@@ -9,8 +9,8 @@
 #include "base/slices.h"
 #include "sparse/kjt.h"
 
-/* Of a micro-batch, for a loss over all items or those of the batch
- * (ts_task_meets). */
+/* What a loss over all items, or over the batch's (ts_task_meets), wants to
+ * know of a micro-batch. */
 typedef struct ts_all_items {
   ts_slices slices;
   int64_t n_targets; /* of its local samples */

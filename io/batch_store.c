@@ -143,6 +143,15 @@ ts_err ts_batch_store_feature(ts_batch_store *s, int32_t f, int64_t n_ids,
   return TS_OK;
 }
 
+ts_err ts_batch_store_open(ts_batch_store *s, int32_t f, int64_t n_ids) {
+  const ts_feature_store *x = &s->feature[f];
+  const bool one = x->bags == TS_BAGS_ONE;
+  TS_DO(ts_batch_store_feature(s, f, n_ids, one ? TS_BAGS_LENGTHS : x->bags,
+                               false));
+  for (int32_t b = 0; one && b < s->batch.n; b++) x->lengths[b] = 1;
+  return TS_OK;
+}
+
 /* ---- columns of several features ----------------------------------------- */
 
 bool ts_batch_store_is_same(const ts_batch_store *s, int32_t f) {

@@ -60,6 +60,9 @@ ts_err ts_batch_store_begin(ts_batch_store *, int32_t n, int32_t n_tasks,
  * fills.  Keeps the content. */
 ts_err ts_batch_store_feature(ts_batch_store *, int32_t f, int64_t n_ids,
                               ts_bags, bool weighted);
+/* The same where bags, as they were filled, are to get more or fewer ids: with
+ * one id each they get lengths, of 1. */
+ts_err ts_batch_store_open(ts_batch_store *, int32_t f, int64_t n_ids);
 /* Feature F's ids are those of the first of its column: the same data for as
  * many rows.  Sources leave it out; ts_batch_store_end gives it those arrays.
  */

@@ -27,15 +27,6 @@ void ts_masks_reset(ts_masks *m) {
   m->hidden = NULL;
 }
 
-/* A source's bags of one id each get lengths, to become others. */
-static ts_err open_bags(ts_batch_store *s, int32_t f, int64_t n) {
-  const bool one = s->feature[f].bags == TS_BAGS_ONE;
-  TS_DO(ts_batch_store_feature(
-      s, f, n, one ? TS_BAGS_LENGTHS : s->feature[f].bags, false));
-  for (int32_t b = 0; one && b < s->batch.n; b++) s->feature[f].lengths[b] = 1;
-  return TS_OK;
-}
-
 static ts_err check(const ts_masks *m, const ts_batch_store *s,
                     const ts_masks_place *at) {
   const ts_jagged *j = &s->batch.kjt.features[m->feature];
@@ -108,7 +99,7 @@ ts_err ts_masks_append(const ts_masks *m, ts_batch_store *s,
   TS_DO(check(m, s, at));
   for (int32_t b = 0; b < n; b++)
     to -= m->most && ts_jagged_length(j, b) >= m->most;
-  TS_DO(open_bags(s, f, to));
+  TS_DO(ts_batch_store_open(s, f, to));
   const ts_feature_store *x = &s->feature[f];
   for (int32_t b = n - 1; b >= 0; b--) {
     const int64_t length = x->lengths ? x->lengths[b] : from - x->offsets[b];

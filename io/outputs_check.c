@@ -172,7 +172,8 @@ static bool comes_as_it_is(const ts_config *c, const char *column) {
   return false;
 }
 
-/* What feature F, whose ids are hidden, lacks; NULL: nothing. */
+/* Why the ids of feature F can't be hidden, as what it needs; NULL: they can.
+ */
 static const char *lacks(const ts_config *c, const ts_task_config *x,
                          int32_t f) {
   const int32_t target = *x->target ? ts_task_candidates(c, x) : -1;

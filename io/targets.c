@@ -181,27 +181,18 @@ static void draw(const ts_targets *t, int64_t *ids, int32_t n, int64_t place,
 
 /* ---- a batch ------------------------------------------------------------- */
 
-/* The feature's bags with room for N ids. */
-static ts_err room_for(const ts_targets *t, ts_batch_store *s, int64_t n) {
-  const ts_bags bags = s->feature[t->feature].bags;
-  return ts_batch_store_feature(
-      s, t->feature, n, bags == TS_BAGS_ONE ? TS_BAGS_LENGTHS : bags, false);
-}
-
 /* The feature's bags with room for EACH of each id. */
 static ts_err spread(const ts_targets *t, ts_batch_store *s, int32_t each) {
   const int32_t f = t->feature;
   const ts_feature_store *x = &s->feature[f];
   const int64_t n = s->batch.kjt.features[f].n_ids;
-  const bool one = x->bags == TS_BAGS_ONE;
   if (n > INT32_MAX / 2 / each)
     return ts_fail(TS_ERR_DATA,
                    "a rank's batch has %lld ids of feature %s, with %d "
                    "candidates each: give fewer negatives in model.outputs, or "
                    "a smaller data.global_batch",
                    (long long)n, t->task->target, each);
-  TS_DO(room_for(t, s, n * each));
-  for (int32_t b = 0; one && b < s->batch.n; b++) x->lengths[b] = 1;
+  TS_DO(ts_batch_store_open(s, f, n * each));
   for (int64_t k = n - 1; k > 0; k--) x->ids[k * each] = x->ids[k];
   for (int32_t b = 0; x->lengths && b < s->batch.n; b++) x->lengths[b] *= each;
   for (int32_t b = 0; x->offsets && b <= s->batch.n; b++) x->offsets[b] *= each;
@@ -292,7 +283,6 @@ static ts_err bring_all(ts_targets *t, ts_batch_store *s) {
   const int32_t f = t->feature, n_local = s->batch.n;
   const ts_feature_store *x = &s->feature[f];
   const int32_t n = t->place.training ? t->config->run.accumulate : 1;
-  const bool one = x->bags == TS_BAGS_ONE;
   int64_t from = s->batch.kjt.features[f].n_ids, to = from;
   for (int32_t i = 0; i < n; i++) {
     t->all_items[i] = (ts_all_items){.slices = slices_of(t, i, n)};
@@ -306,8 +296,7 @@ static ts_err bring_all(ts_targets *t, ts_batch_store *s) {
                    "loss full_softmax is over among them: take more ranks, or "
                    "loss \"sampled_softmax\"",
                    (long long)to, t->task->target);
-  TS_DO(room_for(t, s, to));
-  for (int32_t b = 0; one && b < n_local; b++) x->lengths[b] = 1;
+  TS_DO(ts_batch_store_open(s, f, to));
   for (int32_t i = n - 1; i >= 0; i--) {
     ts_all_items *p = &t->all_items[i];
     const int32_t first = (int32_t)ts_micro_start(n_local, i, n);
@@ -326,7 +315,8 @@ static ts_err bring_all(ts_targets *t, ts_batch_store *s) {
   return TS_OK;
 }
 
-/* Where the output finds ids again: what is left out of the rest is known. */
+/* Hides ids, or puts a mask behind them, where the output has masks.  What is
+ * left out is listed before, with the ids that are hidden. */
 static ts_err mask(ts_targets *t, ts_batch_store *s) {
   const ts_masks_place at = {(uint64_t)t->config->run.seed, t->place.epoch,
                              t->place.first};

@@ -185,7 +185,7 @@ static void read_rows(double to[LONG][WIDE], const float *from, int64_t stride,
     for (int c = 0; c < n; c++) to[i][c] = from[i * stride + c];
 }
 
-/* What is kept of the pairs of sequence S, head H. */
+/* Which pairs of sequence S are kept in head H. */
 static void read_kept(const ts_attention_args *t, int64_t s, int h) {
   const uint64_t sample = (uint64_t)(t->first + s);
   for (int i = 0; i < a.n; i++)

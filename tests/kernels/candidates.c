@@ -107,7 +107,8 @@ TS_TEST(places) {
 
 enum { MASK = 3 };
 
-/* Of sample S, with M targets and N rows, all but a few of which are masks. */
+/* Makes MASKS of the N rows of sample S masks, and says which of its M targets
+ * go by each. */
 static void put_masks(wanted *w, int64_t *ids, int64_t s, int64_t m, int64_t n,
                       int64_t masks) {
   const int64_t t = w->offsets[s], from = w->rows[s];

@@ -117,7 +117,7 @@ static void same(const int32_t *got, const int32_t *want, int64_t n) {
 
 KT_CALL(run_take, full_softmax_take, ts_full_softmax_args)
 
-/* What comes with the items of the batch. */
+/* Expects the columns, ids and shifts that targets become. */
 static void want_columns(ts_full_softmax_args *a, const bags *w) {
   a->target_ids = kt_array(a->n_targets, 8, 0);
   a->column_shift = lt_out(a->n_targets, 4);
@@ -372,7 +372,7 @@ static ts_err run_scores(const ts_kernels *k, const whole *w, int32_t r,
   return a.n_columns ? k->contract(&score) : TS_OK;
 }
 
-/* What rank R does with them: its part of the losses. */
+/* Rank R's part of the losses of the queries from I on. */
 static ts_err run_part(const ts_kernels *k, const whole *w, int32_t r,
                        int64_t i) {
   ts_full_softmax_args a = w->a;

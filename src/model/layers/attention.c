@@ -121,7 +121,7 @@ static ts_attention_args args_of(const ts_layer *l, int64_t batch) {
                              .work = d->work};
 }
 
-/* Of this pass. */
+/* The arguments in this pass, with its dropout. */
 static ts_attention_args args_in(const ts_layer *l, const ts_layer_run *r) {
   const ts_attention_options *o = l->options;
   ts_attention_args a = args_of(l, r->batch);

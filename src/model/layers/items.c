@@ -228,7 +228,7 @@ static ts_candidates_args candidates(const ts_layer *l, const ts_layer_run *r) {
 }
 
 /* Whether this batch's loss is over all items, or those of the batch. */
-static bool is_of_all(const ts_layer *l, const ts_layer_run *r) {
+static bool meets(const ts_layer *l, const ts_layer_run *r) {
   return ts_task_meets(task_of(l), r->training);
 }
 
@@ -314,7 +314,7 @@ static ts_err give_figures(const ts_layer *l, const ts_layer_run *r) {
   const ts_items *t = l->data;
   const ts_value *loss = &l->out[0], *figures = &l->out[1];
   const ts_target_figures_args a = {.loss = t->each,
-                                    .rank = is_of_all(l, r) ? NULL : t->rank,
+                                    .rank = meets(l, r) ? NULL : t->rank,
                                     .offsets = t->offsets,
                                     .y = figures->x,
                                     .n_samples = r->batch,
@@ -333,15 +333,15 @@ static ts_err forward(ts_layer *l, const ts_layer_run *r) {
     TS_DO(norm(l, r, raw_query(l), t->q, NULL, NULL, t->n_rows));
     TS_DO(norm(l, r, raw_items(l, r), t->items, NULL, NULL, a.n_items));
   }
-  TS_DO(is_of_all(l, r) ? all_forward(l, r, &a)
-                        : ts_run_candidates_forward(l, r, &a));
+  TS_DO(meets(l, r) ? all_forward(l, r, &a)
+                    : ts_run_candidates_forward(l, r, &a));
   TS_DO(give_figures(l, r));
   return r->training ? TS_OK : give_query(l, r);
 }
 
 static ts_err backward(ts_layer *l, const ts_layer_run *r) {
   ts_items *t = l->data;
-  const bool normed = task_of(l)->normalise, all = is_of_all(l, r);
+  const bool normed = task_of(l)->normalise, all = meets(l, r);
   float *dx = l->in[0].dx, *grad = r->views->grad[t->feature];
   ts_candidates_args a = candidates(l, r);
   const ts_rows q = raw_query(l), items = raw_items(l, r);
