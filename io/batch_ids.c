@@ -19,7 +19,7 @@ static int64_t find_bad(const ts_jagged *j, int64_t rows) {
 
 int64_t ts_batch_store_bad_sample(const ts_batch_store *s, int32_t f) {
   const ts_jagged *j = &s->batch.kjt.features[f];
-  const int64_t bad = find_bad(j, s->of[f].table->rows);
+  const int64_t bad = find_bad(j, s->of[f].rows);
   return bad < 0 ? -1 : sample_of(j, bad);
 }
 
@@ -56,8 +56,14 @@ ts_err ts_batch_store_check_ids(ts_source *src, ts_batch_store *s, int32_t f,
                                 const char *where, int64_t first) {
   const ts_table_config *t = s->of[f].table;
   const ts_jagged *j = &s->batch.kjt.features[f];
-  const int64_t bad = find_bad(j, t->rows);
+  const int64_t bad = find_bad(j, s->of[f].rows);
   if (bad < 0) return TS_OK;
+  if (f == s->times)
+    return ts_fail(TS_ERR_DATA,
+                   "%s: sample %lld, feature %s: %lld is no time that layers "
+                   "take: they are numbers from 0 on",
+                   where, (long long)(first + sample_of(j, bad)), s->of[f].name,
+                   (long long)j->ids[bad]);
   const bool full = src->n_bad_ids >= src->config->data.max_bad;
   if (src->config->data.on_bad_id == TS_ON_BAD_STOP || full)
     return ts_fail(TS_ERR_DATA,

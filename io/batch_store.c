@@ -14,7 +14,9 @@ static ts_err name_features(ts_feature_of *of, const ts_config *c) {
   for (int32_t t = 0, f = 0; t < c->n_tables; t++)
     for (int32_t k = 0; k < c->tables[t].features.n; k++, f++)
       of[f] = (ts_feature_of){&c->tables[t], c->tables[t].features.item[k],
-                              m.first[f]};
+                              m.first[f], c->tables[t].rows};
+  const int32_t times = ts_feature_of_times(c);
+  if (times >= 0) of[times].rows = INT64_MAX;
   ts_feature_columns_reset(&m);
   return TS_OK;
 }
@@ -33,6 +35,7 @@ ts_err ts_batch_store_create(ts_batch_store **out, const ts_config *c,
   TS_TRY(ts_mem_many(s->of, n, INPUT));
   TS_TRY(name_features(s->of, c));
   TS_TRY(ts_targets_create(&s->targets, c));
+  s->times = ts_feature_of_times(c);
   s->batch.kjt.n_features = n;
   s->batch.owner = s;
   *out = s;
@@ -62,6 +65,8 @@ static void point_samples(ts_batch_store *s) {
   s->weights = ts_batch_arena_at(&s->arena, s->weights_piece);
   b->dense = b->n_dense ? s->dense : NULL;
   b->weights = s->has_weights ? s->weights : NULL;
+  b->times.bags = ts_batch_arena_at(&s->arena, s->time_bags);
+  b->times.ids = ts_batch_arena_at(&s->arena, s->time_ids);
   b->arena = s->arena.base;
   b->arena_bytes = s->arena.used_bytes;
 }
@@ -106,6 +111,7 @@ ts_err ts_batch_store_begin(ts_batch_store *s, int32_t n, int32_t n_tasks,
   memset(s->feature, 0, (size_t)n_features * sizeof *s->feature);
   memset(b->kjt.features, 0, (size_t)n_features * sizeof *b->kjt.features);
   s->labels_piece = s->dense_piece = s->weights_piece = (ts_piece){0};
+  s->time_bags = s->time_ids = (ts_piece){0};
   s->has_weights = weights |= s->targets != NULL;
   b->kjt = (ts_kjt){b->kjt.features, n_features, n, NULL, NULL, NULL, 0};
   b->n = n;
@@ -150,6 +156,41 @@ ts_err ts_batch_store_open(ts_batch_store *s, int32_t f, int64_t n_ids) {
                                false));
   for (int32_t b = 0; one && b < s->batch.n; b++) x->lengths[b] = 1;
   return TS_OK;
+}
+
+ts_err ts_batch_store_clear(ts_batch_store *s, int32_t f) {
+  TS_DO(ts_batch_store_feature(s, f, 0, TS_BAGS_LENGTHS, false));
+  memset(s->feature[f].lengths, 0,
+         (size_t)s->batch.n * sizeof *s->feature[f].lengths);
+  return TS_OK;
+}
+
+/* ---- times --------------------------------------------------------------- */
+
+static ts_err make_room_for_times(ts_batch_store *s, int64_t n_ids) {
+  const char *base = s->sources->base;
+  TS_DO(ts_batch_arena_grow(&s->arena, &s->time_bags,
+                            ((size_t)s->batch.n + 1) * 8));
+  TS_DO(ts_batch_arena_grow(&s->arena, &s->time_ids, (size_t)n_ids * 8 + 8));
+  for (int32_t f = 0; s->sources->base != base && f < s->batch.kjt.n_features;
+       f++)
+    point_feature(s, f);
+  point_samples(s);
+  return TS_OK;
+}
+
+/* Their ids lie beside the features', whose own bags become empty. */
+static ts_err take_times(ts_batch_store *s) {
+  const ts_jagged *j = &s->batch.kjt.features[s->times];
+  TS_DO(make_room_for_times(s, j->n_ids));
+  int64_t *bags = ts_batch_arena_at(&s->arena, s->time_bags);
+  bags[0] = 0;
+  for (int32_t b = 0; b < s->batch.n; b++)
+    bags[b + 1] = bags[b] + ts_jagged_length(j, b);
+  if (j->n_ids)
+    memcpy(ts_batch_arena_at(&s->arena, s->time_ids), j->ids,
+           (size_t)j->n_ids * 8);
+  return ts_batch_store_clear(s, s->times);
 }
 
 /* ---- columns of several features ----------------------------------------- */
@@ -258,6 +299,7 @@ void ts_batch_store_weigh(ts_batch_store *s, double positive) {
 ts_err ts_batch_store_end(ts_batch_store *s) {
   ts_batch *b = &s->batch;
   TS_DO(ts_targets_expand(s->targets, s));
+  if (s->for_model && s->times >= 0) TS_DO(take_times(s));
   if (s->sources == &s->stage) {
     const double t0 = ts_now();
     TS_DO(concatenate(s));
@@ -286,6 +328,8 @@ ts_err ts_batch_store_expect(ts_batch_store *s, const ts_config *c, int32_t n,
                                  one ? TS_BAGS_ONE : TS_BAGS_OFFSETS,
                                  s->of[f].table->weighted));
   }
+  if (s->times >= 0)
+    TS_DO(make_room_for_times(s, s->batch.kjt.features[s->times].n_ids));
   if (s->sources == &s->stage) TS_DO(concatenate(s));
   s->batch.n = 0;
   ts_batch_arena_count(&s->arena);

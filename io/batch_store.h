@@ -37,6 +37,7 @@ typedef struct ts_feature_of {
   const ts_table_config *table;
   const char *name;
   int32_t first;
+  int64_t rows; /* ids are below: the table's; of times any number */
 } ts_feature_of;
 
 struct ts_batch_store {
@@ -49,6 +50,11 @@ struct ts_batch_store {
   ts_batch_arena stage;    /* kjt: where sources write */
   ts_batch_arena *sources; /* of the two, the one where sources write */
   bool has_weights;
+  /* For a model, which gets what its deck says beside what the data have: the
+   * candidates of targets, and times, whose bags are emptied then. */
+  bool for_model;
+  int32_t times; /* the feature whose ids are times; -1: none */
+  ts_piece time_bags, time_ids;
   struct ts_targets *targets; /* io/targets.h; NULL: no output over items */
 };
 
@@ -63,6 +69,8 @@ ts_err ts_batch_store_feature(ts_batch_store *, int32_t f, int64_t n_ids,
 /* The same where bags, as they were filled, are to get more or fewer ids: with
  * one id each they get lengths, of 1. */
 ts_err ts_batch_store_open(ts_batch_store *, int32_t f, int64_t n_ids);
+/* Empties feature F's bags: none of its rows are looked up. */
+ts_err ts_batch_store_clear(ts_batch_store *, int32_t f);
 /* Feature F's ids are those of the first of its column: the same data for as
  * many rows.  Sources leave it out; ts_batch_store_end gives it those arrays.
  */

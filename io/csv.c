@@ -72,7 +72,7 @@ static ts_err fill(ts_csv *s, ts_batch_store *b, int64_t i) {
   }
   if (s->weight >= 0) b->weights[i] = ts_csv_weight(s);
   for (int32_t k = 0; k < s->n_features; k++) {
-    const int64_t rows = b->of[k].table->rows;
+    const int64_t rows = b->of[k].rows;
     if (ts_batch_store_is_same(b, k)) continue;
     if (ts_csv_has_bags(&s->bags[k])) {
       TS_DO(ts_csv_bags_add(s, b, k, i));

@@ -69,7 +69,7 @@ static void keep_newest(ts_csv_bags *b, int64_t i) {
 ts_err ts_csv_bags_add(ts_csv *s, ts_batch_store *to, int32_t feature,
                        int64_t i) {
   ts_csv_bags *b = &s->bags[feature];
-  const int64_t rows = to->of[feature].table->rows;
+  const int64_t rows = to->of[feature].rows;
   ts_field rest = ts_csv_word(s, feature), item;
   float weight;
   if (ts_csv_is_missing(s, &rest)) return TS_OK;
@@ -79,6 +79,8 @@ ts_err ts_csv_bags_add(ts_csv *s, ts_batch_store *to, int32_t feature,
     if (isnan(weight))
       ts_csv_wrong(s, s->sparse[feature], "an id's weight is no number");
     const int64_t id = ts_csv_id(s, feature, &item, rows);
+    if (id < 0 && feature == to->times)
+      ts_csv_wrong(s, s->sparse[feature], "a time is a number from 0 on");
     if (!*s->why && (id < 0 || id >= rows)) {
       TS_DO(bad_id(s, to, feature, id));
       continue;

@@ -373,6 +373,7 @@ void ts_deck_check(ts_deck *d, const config_setting_t *root) {
   check_tasks(d, root);
   ts_outputs_check(d, root);
   if (!d->n_errors) ts_columns_check(d, root);
+  if (!d->n_errors) ts_times_check(d, root);
   check_dedup(d, root);
   check_split(d, root);
   check_validation(d, root);

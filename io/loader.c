@@ -73,6 +73,7 @@ static ts_err read_samples(ts_loader *l, int slot, int64_t size, int64_t first,
   if (ts_fault("batch"))
     return ts_fail(TS_ERR_DATA, "sample %lld: (fault asked for)",
                    (long long)first);
+  l->stores[slot]->for_model = true;
   s->n_threads = l->options.n_threads > 1 ? l->options.n_threads : 1;
   ts_targets_at(l->stores[slot]->targets,
                 &(ts_targets_place){.training = s->split == TS_SPLIT_TRAIN,

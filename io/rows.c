@@ -54,7 +54,9 @@ ts_err ts_rows_needed(ts_need *tables, ts_source *s, bool sample) {
   if (!s || !s->ops->needs) return TS_OK;
   TS_TRY(ts_mem_many(features, s->info.n_features, INPUT));
   TS_TRY(s->ops->needs(s, features, sample));
+  const int32_t times = ts_feature_of_times(s->config);
   for (int32_t f = 0; f < s->info.n_features; f++) {
+    if (f == times) continue; /* they are no rows */
     const ts_table_config *t = ts_feature_table(s->config, f, &name);
     join(&tables[t - s->config->tables], &features[f], name);
   }

@@ -11,6 +11,10 @@ KEY(LAYER, "name", name, STRING, NULL, "", 1, 0, NULL,
     LIST(LAYER, query, STRINGS, "of kinds that take one"),
     LIST(LAYER, gate, STRINGS, "of kinds that take one"),
     LIST(LAYER, items, STRINGS, "of kinds that take them"),
+    WORD(LAYER, times, STRING, "", NULL,
+         "of kinds that take them: a feature, alone in a table of one row, "
+         "whose ids are not looked up but say when each of a sample's tokens "
+         "was, and with one more when it is asked what comes next"),
     WORD(LAYER, parameters, STRING, "", NULL,
          "names of its parameters, {i} being a number, {2i} twice that; \"\": "
          "NAME.{i}"),

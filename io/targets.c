@@ -221,12 +221,8 @@ static ts_err no_multiple(const ts_targets *t, int32_t b, int64_t n,
 /* Empties the bags of features that are there for exclude alone: their rows are
  * not looked up. */
 static ts_err set_aside(const ts_targets *t, ts_batch_store *s) {
-  for (int32_t i = 0; i < t->n_aside; i++) {
-    const int32_t f = t->aside[i];
-    TS_DO(ts_batch_store_feature(s, f, 0, TS_BAGS_LENGTHS, false));
-    memset(s->feature[f].lengths, 0,
-           (size_t)s->batch.n * sizeof *s->feature[f].lengths);
-  }
+  for (int32_t i = 0; i < t->n_aside; i++)
+    TS_DO(ts_batch_store_clear(s, t->aside[i]));
   return TS_OK;
 }
 

@@ -30,6 +30,8 @@ struct ts_attention_shared {
   float sum[2 * TS_ATTENTION_TILE];
 };
 
+static __device__ const float ts_attention_edges[] = {TS_TIME_EDGES};
+
 /* This thread's four rows, four columns. */
 static __device__ __forceinline__ int ts_attention_row() {
   return (int)threadIdx.x / 16 * 4;
@@ -77,6 +79,13 @@ struct ts_attention_head {
   }
 };
 
+/* Bucket of the time from key J to query I. */
+static __device__ __forceinline__ int32_t
+ts_attention_time_of(const ts_attention_args &t, const ts_attention_head &d,
+                     int32_t i, int32_t j) {
+  return ts_attention_time(&t, ts_attention_edges, d.begin + i, d.begin + j);
+}
+
 /* x_ij from q_i . k_j. */
 static __device__ __forceinline__ float
 ts_attention_score(const ts_attention_args &t, const ts_attention_head &d,
@@ -85,6 +94,9 @@ ts_attention_score(const ts_attention_args &t, const ts_attention_head &d,
   if (t.bias)
     x += __ldg(t.bias + d.h * ts_attention_buckets(&t) +
                ts_attention_bucket(&t, i - j));
+  if (t.time_bias)
+    x += __ldg(t.time_bias + (int64_t)d.h * t.n_times +
+               ts_attention_time_of(t, d, i, j));
   if (t.slopes) x -= __ldg(t.slopes + d.h) * fabsf((float)(i - j));
   return x;
 }

@@ -113,6 +113,58 @@ static __device__ void ts_attention_bias_grad(const ts_attention_args &t,
   part[bucket] += sum;
 }
 
+/* The least or the largest X of all threads. */
+static __device__ int32_t ts_block_edge(ts_attention_shared &m, int32_t x,
+                                        bool least) {
+  int32_t *found = (int32_t *)m.sum;
+  for (int by = 16; by > 0; by /= 2) {
+    const int32_t y = __shfl_xor_sync(0xffffffff, x, by);
+    x = least ? min(x, y) : max(x, y);
+  }
+  __syncthreads();
+  if (threadIdx.x % 32 == 0) found[threadIdx.x / 32] = x;
+  __syncthreads();
+  for (int k = 0; k < TS_ATTENTION_THREADS / 32; k++)
+    x = least ? min(x, found[k]) : max(x, found[k]);
+  return x;
+}
+
+/* Adds the tile's gradients of scores to PART, one bucket of time after the
+ * other, of which a tile has few; DX[r][c]: of key J + r, query I + c. */
+static __device__ void ts_attention_time_grad(const ts_attention_args &t,
+                                              const ts_attention_head &d,
+                                              ts_attention_shared &m, int32_t i,
+                                              int32_t j, const float dx[4][4],
+                                              float *part) {
+  int32_t at[4][4], least = t.n_times, most = -1;
+#pragma unroll
+  for (int e = 0; e < 16; e++) {
+    const int32_t own_i = i + ts_attention_column() + e % 4;
+    const int32_t own_j = j + ts_attention_row() + e / 4;
+    const int32_t b =
+        d.sees(t, own_i, own_j) ? ts_attention_time_of(t, d, own_i, own_j) : -1;
+    at[e / 4][e % 4] = b;
+    if (b >= 0) least = min(least, b);
+    most = max(most, b);
+  }
+  least = ts_block_edge(m, least, true);
+  most = ts_block_edge(m, most, false);
+  for (int32_t b = least; b <= most; b++) {
+    float sum = 0;
+#pragma unroll
+    for (int e = 0; e < 16; e++)
+      if (at[e / 4][e % 4] == b) sum += dx[e / 4][e % 4];
+    for (int by = 16; by > 0; by /= 2)
+      sum += __shfl_xor_sync(0xffffffff, sum, by);
+    __syncthreads();
+    if (threadIdx.x % 32 == 0) m.sum[threadIdx.x / 32] = sum;
+    __syncthreads();
+    if (threadIdx.x) continue;
+    for (int k = 1; k < TS_ATTENTION_THREADS / 32; k++) sum += m.sum[k];
+    part[b] += sum;
+  }
+}
+
 static __device__ void ts_attention_dk_block(const ts_attention_args &t,
                                              const ts_attention_head &d,
                                              int32_t j, int col,
@@ -121,6 +173,8 @@ static __device__ void ts_attention_dk_block(const ts_attention_args &t,
   const ts_attention_rows v = d.rows(t.v, t.v_stride, t.v_dim, j);
   const int64_t at = ts_attention_part(d.s, d.begin, TS_ATTENTION_TILE) +
                      j / TS_ATTENTION_TILE;
+  float *part =
+      ts_attention_parts(&t) + (at * t.n_heads + d.h) * ts_attention_biases(&t);
   float dk[4][4] = {}, dv[4][4] = {};
   const float keep = 1 / (1 - t.drop);
   const float one[4] = {1, 1, 1, 1};
@@ -147,11 +201,9 @@ static __device__ void ts_attention_dk_block(const ts_attention_args &t,
     ts_attention_times(dv, m, g, col);
     ts_attention_put(m, dx);
     ts_attention_times(dk, m, q, col);
-    if (t.dbias && col == 0)
-      ts_attention_bias_grad(t, m, i - j,
-                             ts_attention_parts(&t) +
-                                 (at * t.n_heads + d.h) *
-                                     ts_attention_buckets(&t));
+    if (t.dbias && col == 0) ts_attention_bias_grad(t, m, i - j, part);
+    if (t.dtime_bias && col == 0)
+      ts_attention_time_grad(t, d, m, i, j, dx, part + ts_attention_times(&t));
   }
   ts_attention_store(t.dk + d.at(t.k_stride, t.dim, j), t.k_stride,
                      d.length - j, t.dim, col, dk, scale);
@@ -186,25 +238,40 @@ static __global__ void __launch_bounds__(TS_ATTENTION_THREADS)
   }
 }
 
+/* Of the EACH biases that a head has in a part N, from FIRST on. */
 struct ts_attention_bias_parts {
   const float *part;
+  int64_t n_heads, each, first;
   int32_t n;
   __device__ __forceinline__ ts_pair at(int64_t r, int32_t c) const {
-    return {(double)part[r * n + c], 0};
+    return {(double)part[(r * n_heads + c / n) * each + first + c % n], 0};
   }
 };
+
+/* dbias and dtime_bias from their N parts. */
+static ts_err ts_attention_sum_parts(const ts_attention_args *t, int64_t n) {
+  const int32_t n_times = t->n_times,
+                n_buckets = (int32_t)ts_attention_times(t);
+  ts_attention_bias_parts f = {ts_attention_parts(t), t->n_heads,
+                               ts_attention_biases(t), 0, n_buckets};
+  if (t->dbias)
+    TS_DO(ts_columns(f, n, t->n_heads * n_buckets, t->dbias, (float *)NULL));
+  f.first = n_buckets, f.n = n_times;
+  return t->dtime_bias ? ts_columns(f, n, t->n_heads * n_times, t->dtime_bias,
+                                    (float *)NULL)
+                       : TS_OK;
+}
 
 ts_err ts_cuda_attention_grad(const ts_attention_args *t) {
   const ts_attention_tasks queries = ts_attention_tasks_of(t, t->dim);
   const ts_attention_tasks keys =
       ts_attention_tasks_of(t, t->dim > t->v_dim ? t->dim : t->v_dim);
-  const int32_t n =
-      t->dbias ? (int32_t)(t->n_heads * ts_attention_buckets(t)) : 0;
+  const bool biases = t->dbias || t->dtime_bias;
   const int64_t parts = t->n_tokens / TS_ATTENTION_TILE + t->n_sequences;
-  const ts_attention_bias_parts f = {ts_attention_parts(t), n};
-  if (n)
+  if (biases)
     TS_DO(ts_cuda_set(ts_attention_parts(t), 0,
-                      (size_t)(parts * n) * sizeof *f.part));
+                      (size_t)(parts * t->n_heads * ts_attention_biases(t)) *
+                          sizeof(float)));
   if (queries.n) {
     if (t->kind == TS_ATTENTION_SOFTMAX)
       TS_DO(TS_CUDA_LAUNCH(ts_attention_dot_kernel,
@@ -217,5 +284,5 @@ ts_err ts_cuda_attention_grad(const ts_attention_args *t) {
     TS_DO(TS_CUDA_LAUNCH(ts_attention_dk_kernel, ts_attention_shape(keys), *t,
                          keys));
   }
-  return n ? ts_columns(f, parts, n, t->dbias, (float *)NULL) : TS_OK;
+  return biases ? ts_attention_sum_parts(t, parts) : TS_OK;
 }

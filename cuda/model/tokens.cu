@@ -35,6 +35,23 @@ ts_err ts_cuda_tokens(const ts_tokens_args *a) {
                         *a);
 }
 
+static __global__ void __launch_bounds__(THREADS)
+    ts_token_times_kernel(const __grid_constant__ ts_token_times_args a) {
+  for (int64_t t = (int64_t)blockIdx.x * THREADS + threadIdx.x; t < a.n_tokens;
+       t += (int64_t)gridDim.x * THREADS) {
+    const int64_t s = a.sample[t], end = a.bags ? a.bags[s + 1] : 0;
+    const int64_t k = a.bags ? a.bags[s] + t - a.offsets[s] : 0;
+    a.when[t] = k < end ? (double)a.ids[k] : 0;
+    a.asked[t] = k + 1 < end ? (double)a.ids[k + 1] : a.when[t];
+  }
+}
+
+ts_err ts_cuda_token_times(const ts_token_times_args *a) {
+  if (a->n_tokens == 0) return TS_OK;
+  return TS_CUDA_LAUNCH(ts_token_times_kernel,
+                        {ts_grid(a->n_tokens, THREADS, 4096), THREADS}, *a);
+}
+
 /* ---- pool ---------------------------------------------------------------- */
 
 static __device__ inline int64_t

@@ -209,6 +209,7 @@ typedef struct ts_layer_config {
   char *name, *kind;
   ts_strings in;                 /* inputs or layers above */
   ts_strings query, gate, items; /* the same, in other roles */
+  char *times; /* feature whose ids are times of the tokens; "": none */
   /* Names of its parameters, and group, where NAME.i is not wanted; "". */
   char *parameters, *last_parameters, *parameter_group;
   ts_optim_config optimizer; /* kind NULL: the deck's */

@@ -37,6 +37,13 @@ int32_t ts_feature_find(const ts_config *c, const char *name) {
   return at;
 }
 
+int32_t ts_feature_of_times(const ts_config *c) {
+  for (int32_t k = 0; k < c->model.n_layers; k++)
+    if (c->model.layers[k].times && *c->model.layers[k].times)
+      return ts_feature_find(c, c->model.layers[k].times);
+  return -1;
+}
+
 int32_t ts_feature_column(const ts_config *c, int32_t f, int32_t n) {
   const char *name, *other;
   int32_t column = 0;

@@ -17,6 +17,9 @@ bool ts_feature_is(const ts_table_config *t, int32_t i, const char *name);
 /* The first feature called NAME, or the one of table T that is called
  * "NAME@T"; -1: there is none. */
 int32_t ts_feature_find(const ts_config *, const char *name);
+/* The feature whose ids are times (ts_layer_config.times), of which the deck
+ * has one at most; -1: there is none. */
+int32_t ts_feature_of_times(const ts_config *);
 /* Feature F's number among the N that are given one by one: F itself, or,
  * where that is fewer than there are features, that of its column.  Looks
  * through all features again and again. */

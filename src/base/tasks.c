@@ -49,6 +49,12 @@ static bool is_read(const ts_config *c, const ts_table_config *t, int32_t i) {
   return false;
 }
 
+bool ts_task_reads(const ts_config *c, int32_t f) {
+  for (int32_t k = 0; k < c->n_tables; f -= c->tables[k++].features.n)
+    if (f < c->tables[k].features.n) return is_read(c, &c->tables[k], f);
+  return false;
+}
+
 bool ts_task_only_excludes(const ts_config *c, int32_t f) {
   const char *name;
   (void)ts_feature_table(c, f, &name);

@@ -51,6 +51,8 @@ static inline bool ts_task_meets(const ts_task_config *x, bool training) {
 
 /* The number of its candidates' feature: of target, in the table `items`. */
 int32_t ts_task_candidates(const ts_config *, const ts_task_config *);
+/* A layer or an output reads feature F by its name. */
+bool ts_task_reads(const ts_config *, int32_t f);
 /* Feature F is there for the exclude of an output over items alone: its tables
  * have pooling "none", and no layer reads it.  Looks through all features. */
 bool ts_task_only_excludes(const ts_config *, int32_t f);

@@ -121,6 +121,7 @@ ts_err ts_bench_batches(ts_batch_store **stores, int n_stores,
   for (int i = 0; i < n_stores; i++) {
     const int64_t at = (i * g) % (n - g + 1);
     TS_DO(ts_batch_store_create(&stores[i], t->config, device));
+    stores[i]->for_model = true;
     const int64_t first = at + r * each + (r < more ? r : more);
     ts_targets_at(stores[i]->targets,
                   &(ts_targets_place){.training = true,

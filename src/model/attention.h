@@ -3,6 +3,7 @@
 #pragma once
 
 #include "model/kernels.h"
+#include "model/time_bucket.h"
 
 #ifdef __CUDACC__
 #define TS_ATTENTION_BOTH __host__ __device__
@@ -10,7 +11,7 @@
 #define TS_ATTENTION_BOTH
 #endif
 
-/* A part of dbias is of one sequence's keys: so many or more. */
+/* A part of biases' gradients is of one sequence's keys: so many or more. */
 enum { TS_ATTENTION_PART = 48 };
 
 /* The upper 64 bits of a pair's counter (ts_attention_args.drop). */
@@ -37,24 +38,44 @@ ts_attention_bucket(const ts_attention_args *t, int32_t distance) {
   return (distance < least ? least : distance > most ? most : distance) - least;
 }
 
-/* Parts of dbias (n_heads, buckets) that a sequence with its first token at
- * BEGIN has from here on, one for so many KEYS: room for
- * n_tokens / KEYS + n_sequences parts is enough for all. */
+/* Number of a head's biases: by distance, then by time. */
+TS_ATTENTION_BOTH static inline int64_t
+ts_attention_biases(const ts_attention_args *t) {
+  return (t->bias ? ts_attention_buckets(t) : 0) +
+         (t->time_bias ? t->n_times : 0);
+}
+
+/* Where those by time begin. */
+TS_ATTENTION_BOTH static inline int64_t
+ts_attention_times(const ts_attention_args *t) {
+  return t->bias ? ts_attention_buckets(t) : 0;
+}
+
+/* Bucket of the time from token J to when I is asked; EDGE: TS_TIME_EDGES. */
+TS_ATTENTION_BOTH static inline int32_t
+ts_attention_time(const ts_attention_args *t, const float *edge, int64_t i,
+                  int64_t j) {
+  const double by = t->asked[i] - t->when[j];
+  return ts_time_bucket((float)(by < 0 ? -by : by), edge, t->n_times);
+}
+
+/* Parts of the biases' gradients (n_heads, ts_attention_biases) that a sequence
+ * with its first token at BEGIN has from here on, one for so many KEYS: room
+ * for n_tokens / KEYS + n_sequences parts is enough for all. */
 TS_ATTENTION_BOTH static inline int64_t
 ts_attention_part(int64_t s, int64_t begin, int64_t keys) {
   return begin / keys + s;
 }
 
-/* The parts of dbias, behind o's gradient times o (tokens, n_heads). */
+/* These parts, behind o's gradient times o (tokens, n_heads). */
 TS_ATTENTION_BOTH static inline float *
 ts_attention_parts(const ts_attention_args *t) {
   return (float *)t->work + t->n_tokens * t->n_heads;
 }
 
-/* Bytes of WORK, where bias says whether there is dbias: a number for each
- * token and head, and buckets for each 48 tokens. */
+/* Bytes of WORK, where bias and time_bias say whether there are gradients of
+ * them: a number for each token and head, and biases for each 48 tokens. */
 static inline int64_t ts_attention_work_bytes(const ts_attention_args *t) {
   const int64_t parts = t->n_tokens / TS_ATTENTION_PART + t->n_sequences;
-  const int64_t each = t->bias ? ts_attention_buckets(t) : 0;
-  return 4 * t->n_heads * (t->n_tokens + parts * each);
+  return 4 * t->n_heads * (t->n_tokens + parts * ts_attention_biases(t));
 }

@@ -13,6 +13,8 @@
 
 #include "model/attention_product_body.h"
 
+static const float time_edges[] = {TS_TIME_EDGES};
+
 /* A head of a sequence. */
 typedef struct attention_head {
   const ts_attention_args *t;
@@ -78,6 +80,26 @@ static void near_of(const attention_head *d, const attention_tile *w,
   }
 }
 
+/* TO[c]: the bucket of time from the tile's key R to its query c. */
+static void times_of(const attention_head *d, const attention_tile *w,
+                     int64_t r, int32_t to[TILE]) {
+  const ts_attention_args *t = d->t;
+  const double *asked = t->asked + d->begin + w->i;
+  const double when = t->when[d->begin + w->j + r];
+  TS_EACH(c, w->n_i)
+  to[c] = ts_time_bucket((float)fabs(asked[c] - when), time_edges, t->n_times);
+}
+
+static void add_time_bias(const attention_head *d, const attention_tile *w,
+                          float *restrict x) {
+  const float *bias = d->t->time_bias + (int64_t)d->h * d->t->n_times;
+  int32_t at[TILE];
+  for (int64_t r = 0; r < w->n_j; r++) {
+    times_of(d, w, r, at);
+    TS_EACH(c, w->n_i) x[r * TILE + c] += bias[at[c]];
+  }
+}
+
 /* X (keys, TILE) from queries QT (dim, TILE), which are scaled.  Before the
  * panel of a corner's diagonal it's left as it is. */
 static void scores_of(const attention_head *d, const attention_tile *w,
@@ -94,6 +116,7 @@ static void scores_of(const attention_head *d, const attention_tile *w,
                                 .n_k = t->dim,
                                 .n_panels = (int32_t)(w->lanes / LANES),
                                 .part = w->corner ? PANELS_FROM_ROW : WHOLE});
+  if (t->time_bias) add_time_bias(d, w, x);
   if (!t->bias && !t->slopes) return;
   near_of(d, w, near);
   for (int64_t r = 0; r < w->n_j; r++)

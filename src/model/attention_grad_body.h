@@ -14,7 +14,7 @@ typedef struct grad_room {
   float *q, *d_o, *qt, *d_ot, *dq; /* of a tile of queries */
   float *lse, *dot;                /* of these; dot: d_o . o */
   float *x, *dx;                   /* of a tile: p and its gradient */
-  float *part;                     /* of dbias */
+  float *part;                     /* of the biases' gradients */
   bool queries, keys;              /* whose gradients are wanted */
 } grad_room;
 
@@ -96,6 +96,17 @@ static void add_bias_grad(const attention_head *d, const attention_tile *w,
     part[ts_attention_bucket(d->t, w->i - w->j - (TILE - 1) + k)] += near[k];
 }
 
+/* One after the other: neighbours are of one bucket, mostly. */
+static void add_time_grad(const attention_head *d, const attention_tile *w,
+                          const float *restrict dx, float *part) {
+  int32_t at[TILE];
+  part += ts_attention_times(d->t);
+  for (int64_t r = 0; r < w->n_j; r++, dx += TILE) {
+    times_of(d, w, r, at);
+    for (int64_t c = w->corner ? r : 0; c < w->n_i; c++) part[at[c]] += dx[c];
+  }
+}
+
 /* C (rows of keys, from AT on) += X (keys, queries) times rows of B. */
 static void add_to_keys(const attention_tile *w, float *c, const float *x,
                         const float *b, int64_t pad) {
@@ -143,6 +154,7 @@ static void grad_tile(const attention_head *d, const grad_room *m, int64_t i,
     add_to_keys(&w, m->dv + at * v_dim, m->x, m->d_o, v_dim);
     add_to_keys(&w, m->dk + at * dim, m->dx, m->q, dim);
     if (t->dbias) add_bias_grad(d, &w, m->dx, m->part);
+    if (t->dtime_bias) add_time_grad(d, &w, m->dx, m->part);
   }
   if (m->queries)
     product_across(&(tile_product){.c = m->dq,
@@ -162,16 +174,17 @@ static void grad_tile(const attention_head *d, const grad_room *m, int64_t i,
 static void begin_keys(const attention_head *d, grad_room *m, int64_t from,
                        int64_t n) {
   const ts_attention_args *t = d->t;
-  const int64_t buckets = t->dbias ? ts_attention_buckets(t) : 0;
+  const int64_t n_biases =
+      t->dbias || t->dtime_bias ? ts_attention_biases(t) : 0;
   const int64_t part = ts_attention_part(d->s, d->begin, GROUP) + from / GROUP;
   pack_rows(m->k, TS_HEAD_ROW(d, k, k_stride, dim, from), t->k_stride, n,
             t->dim, 1);
   if (!m->keys) return;
   memset(m->dk, 0, (size_t)(n * padded(t->dim)) * sizeof *m->dk);
   memset(m->dv, 0, (size_t)(n * padded(t->v_dim)) * sizeof *m->dv);
-  if (!buckets) return;
-  m->part = ts_attention_parts(t) + (part * t->n_heads + d->h) * buckets;
-  memset(m->part, 0, (size_t)buckets * sizeof *m->part);
+  if (!n_biases) return;
+  m->part = ts_attention_parts(t) + (part * t->n_heads + d->h) * n_biases;
+  memset(m->part, 0, (size_t)n_biases * sizeof *m->part);
 }
 
 static void put_keys(const attention_head *d, const grad_room *m, int64_t from,
@@ -245,9 +258,11 @@ static void grad_tasks(const ts_attention_args *t, float *scratch, bool queries,
   }
 }
 
-/* dbias from its parts, in the order of sequences and their keys. */
+/* dbias and dtime_bias from their parts, in the order of sequences and their
+ * keys. */
 static void sum_parts(const ts_attention_args *t) {
-  const int64_t n = t->n_heads * ts_attention_buckets(t);
+  const int64_t each = ts_attention_biases(t), times = ts_attention_times(t);
+  const int64_t n = t->n_heads * each;
   const float *parts = ts_attention_parts(t);
 #pragma omp parallel for schedule(static)
   for (int64_t b = 0; b < n; b++) {
@@ -256,7 +271,10 @@ static void sum_parts(const ts_attention_args *t) {
       for (int64_t at = t->offsets[s], k = ts_attention_part(s, at, GROUP);
            at < t->offsets[s + 1]; at += GROUP, k++)
         sum += (double)parts[k * n + b];
-    t->dbias[b] = (float)sum;
+    const int64_t h = b / each, k = b % each;
+    float *to = k < times ? t->dbias : t->dtime_bias;
+    if (to)
+      to[k < times ? h * times + k : h * t->n_times + k - times] = (float)sum;
   }
 }
 
@@ -271,7 +289,7 @@ static ts_err attention_grad(const ts_attention_args *t) {
     grad_tasks(t, scratch, true, false);
     grad_tasks(t, scratch, false, true);
   }
-  if (t->dbias) sum_parts(t);
+  if (t->dbias || t->dtime_bias) sum_parts(t);
   ts_mem_free(scratch);
   return TS_OK;
 }

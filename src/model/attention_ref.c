@@ -8,6 +8,8 @@
 #include "model/attention.h"
 #include "runtime/backends.h"
 
+static const float edges[] = {TS_TIME_EDGES};
+
 /* A head of a sequence; rows of its first token. */
 typedef struct head {
   const ts_attention_args *t;
@@ -30,6 +32,10 @@ static double dot(const float *x, const float *y, int32_t n) {
   return sum;
 }
 
+static int32_t time_of(const head *s, int64_t i, int64_t j) {
+  return ts_attention_time(s->t, edges, s->begin + i, s->begin + j);
+}
+
 static double score(const head *s, int64_t i, int64_t j) {
   const ts_attention_args *t = s->t;
   double x = t->scale * dot(t->q + row(s, t->q_stride, t->dim, i),
@@ -37,6 +43,8 @@ static double score(const head *s, int64_t i, int64_t j) {
   if (t->bias)
     x += (double)t->bias[s->h * ts_attention_buckets(t) +
                          ts_attention_bucket(t, i - j)];
+  if (t->time_bias)
+    x += (double)t->time_bias[s->h * t->n_times + time_of(s, i, j)];
   return t->slopes ? x - (double)t->slopes[s->h] * fabs((double)(i - j)) : x;
 }
 
@@ -139,21 +147,26 @@ static void key_grad(const head *s, int64_t j) {
   put(t->dv + row(s, t->v_stride, t->v_dim, j), dv, t->v_dim);
 }
 
-/* dbias of head H: SUM, zero at first. */
+/* dbias and dtime_bias of head H: SUM, zero at first, has both. */
 static void bias_grad(const ts_attention_args *t, int32_t h, double *sum) {
+  const int64_t times = ts_attention_times(t);
   double p;
   for (int64_t at = 0; at < t->n_sequences; at++) {
     const head s = head_of(t, at, h);
     for (int64_t i = 0; i < s.length; i++)
-      for (int64_t j = 0; j < (t->causal ? i + 1 : s.length); j++)
-        sum[ts_attention_bucket(t, i - j)] += grad_of(&s, i, j, &p);
+      for (int64_t j = 0; j < (t->causal ? i + 1 : s.length); j++) {
+        const double dx = grad_of(&s, i, j, &p);
+        if (t->dbias) sum[ts_attention_bucket(t, i - j)] += dx;
+        if (t->dtime_bias) sum[times + time_of(&s, i, j)] += dx;
+      }
   }
-  put(t->dbias + h * ts_attention_buckets(t), sum,
-      (int32_t)ts_attention_buckets(t));
+  if (t->dbias) put(t->dbias + h * times, sum, (int32_t)times);
+  if (t->dtime_bias)
+    put(t->dtime_bias + (int64_t)h * t->n_times, sum + times, t->n_times);
 }
 
 static ts_err attention_grad(const ts_attention_args *t) {
-  const int64_t n = t->dbias ? ts_attention_buckets(t) : 0;
+  const int64_t n = t->dbias || t->dtime_bias ? ts_attention_biases(t) : 0;
   double *sums;
   TS_DO(ts_mem_many(sums, t->n_heads * n, ACTIVATIONS));
 #pragma omp parallel for schedule(static)

@@ -138,13 +138,14 @@ static ts_err check_features(const ts_graph *g) {
   ts_err err = TS_OK;
   const ts_config *c = g->spec.config;
   bool *read = NULL;
+  const int32_t times = ts_feature_of_times(c);
   TS_TRY(ts_mem_many(read, ts_feature_count(c) + 1, DENSE));
   for (int32_t k = 0; k < g->n_emb; k++)
     for (int32_t j = 0; j < g->emb[k]->emb->n; j++)
       read[g->emb[k]->emb->feature[j]] = true;
   for (int32_t t = 0, f = 0; t < c->n_tables; t++)
     for (int32_t i = 0; i < c->tables[t].features.n; i++, f++)
-      if (!read[f] && !ts_task_only_excludes(c, f))
+      if (!read[f] && f != times && !ts_task_only_excludes(c, f))
         TS_THROW(TS_ERR_DECK,
                  "%s: no layer reads feature %s of table %s: leave it out of "
                  "the table, or name it, or \"embeddings\" or \"fields\", in "

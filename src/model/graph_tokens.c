@@ -87,6 +87,7 @@ static ts_err unite(ts_tokens *a, ts_tokens *b) {
   a->n_features += b->n_features;
   if (b->spec.batch_max < a->spec.batch_max)
     a->spec.batch_max = b->spec.batch_max;
+  a->timed |= b->timed;
   if (b->longest && (!a->longest || b->longest < a->longest))
     a->longest = b->longest;
   b->same = a;
@@ -150,6 +151,11 @@ ts_err ts_graph_place_tokens(ts_graph *g) {
                          sizeof *t->sample, TS_TAG_ACTIVATIONS));
     TS_DO(ts_arrays_take(&g->arrays, g->device, &t->position, n,
                          sizeof *t->position, TS_TAG_ACTIVATIONS));
+    if (!t->timed) continue;
+    TS_DO(ts_arrays_take(&g->arrays, g->device, &t->when, n, sizeof *t->when,
+                         TS_TAG_ACTIVATIONS));
+    TS_DO(ts_arrays_take(&g->arrays, g->device, &t->asked, n, sizeof *t->asked,
+                         TS_TAG_ACTIVATIONS));
   }
   return TS_OK;
 }
@@ -163,6 +169,30 @@ static ts_err find_task(void *arg, ts_lane *lane) {
   (void)lane;
   const ts_find_arg *x = arg;
   return x->kernels->tokens(&x->a);
+}
+
+typedef struct ts_find_times_arg {
+  const ts_kernels *kernels;
+  ts_token_times_args a;
+} ts_find_times_arg;
+
+static ts_err find_times_task(void *arg, ts_lane *lane) {
+  (void)lane;
+  const ts_find_times_arg *x = arg;
+  return x->kernels->token_times(&x->a);
+}
+
+static ts_err find_times(const ts_graph *g, const ts_tokens *t, ts_lane *lane) {
+  const ts_event_times *times = &g->base.pass.times;
+  const ts_find_times_arg arg = {g->spec.kernels,
+                                 {.bags = times->bags,
+                                  .ids = times->ids,
+                                  .offsets = t->offsets,
+                                  .sample = t->sample,
+                                  .when = t->when,
+                                  .asked = t->asked,
+                                  .n_tokens = t->n}};
+  return ts_lane_run(lane, "times of tokens", find_times_task, arg);
 }
 
 ts_err ts_graph_find_tokens(ts_graph *g, int32_t batch, ts_lane *lane) {
@@ -181,6 +211,7 @@ ts_err ts_graph_find_tokens(ts_graph *g, int32_t batch, ts_lane *lane) {
                               .n_samples = batch,
                               .n_tokens = t->n}};
     TS_DO(ts_lane_run(lane, "tokens", find_task, arg));
+    if (t->timed) TS_DO(find_times(g, t, lane));
   }
   return TS_OK;
 }
@@ -205,8 +236,29 @@ static ts_err check_lengths(const ts_config *c, const ts_tokens *t, int32_t f,
   return TS_OK;
 }
 
+/* T's samples have a time for each token, or one more. */
+static ts_err check_times(const ts_config *c, const ts_tokens *t,
+                          const ts_kjt *kjt, ts_event_times times) {
+  const ts_jagged *j = &kjt->features[t->feature[0]];
+  for (int32_t s = 0; t->timed && s < kjt->batch; s++) {
+    const int64_t n = ts_jagged_length(j, s);
+    const int64_t m = times.bags ? times.bags[s + 1] - times.bags[s] : 0;
+    const char *name, *of;
+    if (m == n || m == n + 1) continue;
+    (void)ts_feature_table(c, t->feature[0], &of);
+    (void)ts_feature_table(c, ts_feature_of_times(c), &name);
+    return ts_fail(TS_ERR_DATA,
+                   "a sample has %lld ids of feature %s and %lld of %s, which "
+                   "a layer takes for their times: it wants as many, or one "
+                   "more, which is when it is asked what comes next",
+                   (long long)n, of, (long long)m, name);
+  }
+  return TS_OK;
+}
+
 ts_err ts_model_check_tokens(const ts_model *m, const ts_kjt *kjt,
-                             bool training, ts_slices slices) {
+                             bool training, ts_slices slices,
+                             ts_event_times times) {
   const ts_graph *g = (const ts_graph *)m;
   const ts_config *c = g->spec.config;
   for (int32_t k = 0; k < g->n_tokens; k++) {
@@ -230,6 +282,7 @@ ts_err ts_model_check_tokens(const ts_model *m, const ts_kjt *kjt,
                        (long long)t->longest, name);
     for (int32_t i = 1; i < t->n_features; i++)
       TS_DO(check_lengths(c, t, t->feature[i], kjt));
+    TS_DO(check_times(c, t, kjt, times));
   }
   return ts_graph_check_targets(g, kjt, training, slices);
 }

@@ -224,9 +224,22 @@ typedef struct ts_places_args {
   int32_t from_newest; /* or 0 */
 } ts_places_args;
 
+/* Sample s has the times ids[k], bags[s] <= k < bags[s + 1], one for each of
+ * its tokens, or one more; bags NULL: all are 0.  when[t]: that of token t;
+ * asked[t]: the next one, when what follows t is asked for, or t's own where
+ * there is none. */
+typedef struct ts_token_times_args {
+  const int64_t *bags, *ids; /* (n_samples + 1); as bags say */
+  const int64_t *offsets;    /* (n_samples + 1) of tokens */
+  const int32_t *sample;
+  double *when, *asked; /* (n_tokens) */
+  int64_t n_tokens;
+} ts_token_times_args;
+
 /* Attention of jagged sequences.  Sequence s has the tokens [offsets[s],
  * offsets[s + 1]), i and j are positions in it; for each of its heads h
  *   x_ij = scale q_i . k_j + bias(h, i - j) - slopes[h] |i - j|
+ *          + time_bias(h, |asked_i - when_j|)
  *   softmax  p_ij = exp(x_ij) / sum over j of exp(x_ij)
  *   silu     p_ij = x_ij / (1 + exp(-x_ij)) / norm, where norm is 0 the
  *            sequence's length (HSTU: Zhai et al., "Actions Speak Louder than
@@ -237,9 +250,11 @@ typedef struct ts_places_args {
  * CAUSAL: j <= i alone.  bias: NULL, or (n_heads, n_buckets) by i - j, which
  * ends at n_buckets - 1; not causal (n_heads, 2 n_buckets - 1) by
  * i - j + n_buckets - 1, ending at both sides.  slopes: NULL or (n_heads),
- * ALiBi.
+ * ALiBi.  time_bias: NULL or (n_heads, n_times) by ts_time_bucket
+ * (model/time_bucket.h), when and asked being of tokens (kernel token_times).
  *
- * Backward: dq, dk, dv =, and dbias, as bias, unless NULL, in a fixed order.
+ * Backward: dq, dk, dv =, and dbias, dtime_bias, as bias and time_bias, unless
+ * NULL, in a fixed order.
  * Scores are made anew, of softmax from lse, the logarithm of the sum of
  * exp(x_ij): memory grows with tokens, never with their squares.
  *
@@ -257,7 +272,10 @@ typedef struct ts_attention_args {
   float *dq, *dk, *dv;    /* backward; strides as q, k, v */
   const float *bias;
   float *dbias;
-  int32_t n_buckets;
+  const float *time_bias;
+  float *dtime_bias;
+  const double *when, *asked; /* (tokens) */
+  int32_t n_buckets, n_times;
   const float *slopes;
   const int64_t *offsets; /* (n_sequences + 1), memory of the device */
   int64_t n_sequences, n_tokens;
@@ -287,6 +305,7 @@ typedef struct ts_attention_args {
   X(max_forward, (const ts_max_args *))                                        \
   X(max_backward, (const ts_max_args *))                                       \
   X(tokens, (const ts_tokens_args *))                                          \
+  X(token_times, (const ts_token_times_args *))                                \
   X(pool_forward, (const ts_pool_args *))                                      \
   X(pool_backward, (const ts_pool_args *))                                     \
   X(places_forward, (const ts_places_args *))                                  \

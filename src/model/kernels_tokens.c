@@ -24,6 +24,17 @@ static ts_err tokens(const ts_tokens_args *a) {
   return TS_OK;
 }
 
+static ts_err token_times(const ts_token_times_args *a) {
+#pragma omp parallel for schedule(static)
+  for (int64_t t = 0; t < a->n_tokens; t++) {
+    const int64_t s = a->sample[t], end = a->bags ? a->bags[s + 1] : 0;
+    const int64_t k = a->bags ? a->bags[s] + t - a->offsets[s] : 0;
+    a->when[t] = k < end ? (double)a->ids[k] : 0;
+    a->asked[t] = k + 1 < end ? (double)a->ids[k + 1] : a->when[t];
+  }
+  return TS_OK;
+}
+
 /* ---- pool ---------------------------------------------------------------- */
 
 static void add_rows(float *y, const float *x, int64_t n_rows, int64_t stride,
@@ -145,6 +156,7 @@ static ts_err places_backward(const ts_places_args *a) {
 
 void ts_token_kernels_host(ts_kernels *k) {
   k->tokens = tokens;
+  k->token_times = token_times;
   k->pool_forward = pool_forward;
   k->pool_backward = pool_backward;
   k->places_forward = places_forward;

@@ -61,10 +61,12 @@ typedef struct ts_tokens {
   ts_model_spec spec; /* of layers on them: batch_max is the most tokens */
   int32_t samples_max;
   int64_t longest; /* of a sample; 0: not known */
+  bool timed;      /* some layer asks when they were */
   /* Of the batch under way, device memory (kernel tokens). */
   int64_t n, n_samples;
   int64_t *offsets;           /* (n_samples + 1) */
   int32_t *sample, *position; /* (n) */
+  double *when, *asked;       /* (n) where timed: kernel token_times */
 } ts_tokens;
 static inline ts_tokens *ts_tokens_at(ts_tokens *t) {
   while (t && t->same) t = t->same;
@@ -155,6 +157,10 @@ static inline int32_t ts_layer_n_in(const ts_layer *l) {
   for (int k = 0; k < TS_ROLE_COUNT; k++) n += l->n_in[k];
   return n;
 }
+/* The deck has its key times. */
+static inline bool ts_layer_is_timed(const ts_layer *l) {
+  return l->config->times && *l->config->times;
+}
 /* It runs for each token. */
 static inline bool ts_layer_is_by_token(const ts_layer *l);
 /* Input I of ROLE, NULL where there is none. */
@@ -204,6 +210,7 @@ typedef struct ts_layer_ops {
   int32_t least, most;
   bool wants_fields;
   bool reads_embeddings;     /* takes them as they come */
+  bool takes_times;          /* the key times: its tokens are timed then */
   bool roles[TS_ROLE_COUNT]; /* besides "in": it needs them (one value each) */
   /* The backward pass reads x of inputs, of outputs: else their memory may be
    * others' by then. */

@@ -89,6 +89,7 @@ tessera_sources += \
   src/model/room.h \
   src/model/row_norm.c \
   src/model/row_norm.h \
+  src/model/time_bucket.h \
   src/model/zoo.c \
   src/model/zoo.h
 

@@ -59,6 +59,7 @@ typedef struct ts_model_pass {
   /* By id the log of its share of the targets, memory of the device; NULL:
    * nothing wants it. */
   const float *log_q;
+  ts_event_times times; /* memory of the device */
 } ts_model_pass;
 
 struct ts_model {
@@ -75,10 +76,11 @@ ts_err ts_model_create(ts_model **, const ts_model_spec *, ts_device *,
                        ts_lane *);
 void ts_model_destroy(ts_model *); /* Collective likewise; NULL: nothing */
 /* Whether a batch that was read has no more tokens than there is room for, and
- * equally many where layers join them, and no more targets of outputs over
- * items.  TRAINING: negatives are those of training.  DATA errors. */
+ * equally many where layers join them, a time for each where layers ask for
+ * these, or one more, and no more targets of outputs over items.  TRAINING:
+ * negatives are those of training.  TIMES: host memory.  DATA errors. */
 ts_err ts_model_check_tokens(const ts_model *, const ts_kjt *, bool training,
-                             ts_slices);
+                             ts_slices, ts_event_times times);
 /* dense (batch, width: base/dense_columns.h), device memory, or NULL where
  * there are none.  Enqueues. */
 ts_err ts_model_dense_forward(ts_model *, const float *dense, int32_t batch,

@@ -20,6 +20,13 @@ typedef struct ts_jagged {
   int64_t n_ids;
 } ts_jagged;
 
+/* When the tokens of samples were, and with one more when what comes next is
+ * asked for: sample b's times are ids[bags[b]] to ids[bags[b + 1] - 1].  bags
+ * NULL: nobody asks. */
+typedef struct ts_event_times {
+  const int64_t *bags, *ids; /* (B + 1) */
+} ts_event_times;
+
 /* Of a feature whose rows are given once each (shard/ebc.h): which of the
  * N_ROWS rows each of a batch's N_IDS ids is, and those of each row: its places
  * in index are member[k], member_start[u] <= k < member_start[u + 1],

@@ -75,6 +75,7 @@ ts_err ts_micro_cut(ts_micro *m, const ts_batch *all, int32_t i, int32_t n) {
   if (b->weights) b->weights += from;
   if (b->left_out_at) b->left_out_at += from;
   if (b->all_items) b->all_items += i;
+  if (b->times.bags) b->times.bags += from;
   b->kjt = (ts_kjt){
       .features = m->features, .n_features = m->n_features, .batch = to - from};
   for (int32_t f = 0; f < m->n_features; f++) {

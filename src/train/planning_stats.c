@@ -75,7 +75,7 @@ static ts_err count_features(ts_plan_stats *stats, ts_source *src) {
   TS_TRY(ts_mem_array(&of, n, sizeof *of, TS_TAG_MISC));
   TS_TRY(read_places(of, src, n));
   for (int32_t f = 0; f < n; f++)
-    if (of[f].n_bags)
+    if (of[f].n_bags && f != ts_feature_of_times(src->config))
       TS_TRY(ts_plan_stats_count(&stats[f],
                                  ts_feature_table(src->config, f, NULL)->rows,
                                  of[f].ids, of[f].n_ids, of[f].n_bags));

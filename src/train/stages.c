@@ -97,13 +97,16 @@ ts_err ts_stage_forward(ts_trainer *t, ts_inflight *c, bool with_grad,
   ts_inflight_trace(c, "forward");
   TS_DO(ts_lane_wait(t->compute, c->copied));
   count_targets(t, c);
-  m->pass = (ts_model_pass){.training = with_grad,
-                            .epoch = b->epoch,
-                            .first = b->first,
-                            .n_global = c->verdict.n_global,
-                            .slices = ts_batch_slices(b),
-                            .n_targets = t->n_targets,
-                            .log_q = t->log_q};
+  m->pass =
+      (ts_model_pass){.training = with_grad,
+                      .epoch = b->epoch,
+                      .first = b->first,
+                      .n_global = c->verdict.n_global,
+                      .slices = ts_batch_slices(b),
+                      .n_targets = t->n_targets,
+                      .log_q = t->log_q,
+                      .times = {ts_upload_address(c->upload, b->times.bags),
+                                ts_upload_address(c->upload, b->times.ids)}};
   /* The bottom of the model runs while embeddings travel. */
   TS_DO(ts_model_dense_forward(m, c->inputs.dense, b->n, &hooks, t->compute));
   TS_DO(ts_lane_wait(t->compute, c->ready));

@@ -39,7 +39,7 @@ static void bring(ts_trainer *t, ts_inflight *c) {
   ts_inflight_trace(c, "input");
   if (t->tokens)
     c->read = ts_model_check_tokens(t->model, &b->kjt, b->training,
-                                    ts_batch_slices(b));
+                                    ts_batch_slices(b), b->times);
   if (c->read == TS_OK)
     c->read = ts_upload_begin(t->uploads, b, c->again, &c->upload);
   if (c->read != TS_OK) ts_err_take(&c->fault);

@@ -10,14 +10,15 @@ KT_CONTRACT("attention attention_grad")
 
 /* ---- a head of a sequence, in double ------------------------------------- */
 
-enum { LONG = 300, WIDE = 80, BUCKETS = 2 * LONG };
+enum { LONG = 300, WIDE = 80, BUCKETS = 2 * LONG, TIMES = 150 };
 
 static struct {
-  int n, dim, v_dim, n_buckets;
+  int n, dim, v_dim, n_buckets, n_times;
   bool causal, silu;
   double scale, norm, slope;
   double q[LONG][WIDE], k[LONG][WIDE], v[LONG][WIDE], d_o[LONG][WIDE];
-  double bias[BUCKETS];
+  double bias[BUCKETS], time_bias[TIMES];
+  int time[LONG][LONG]; /* a pair's bucket */
   double p[LONG][LONG], dx[LONG][LONG], o[LONG][WIDE], lse[LONG];
   double kept[LONG][LONG]; /* m_ij */
   double size[LONG];       /* of a query's scores, without cancellation */
@@ -40,10 +41,12 @@ static double score(int i, int j) {
     of += fabs(a.q[i][c] * a.k[j][c]);
   }
   const double bias = a.n_buckets ? a.bias[bucket(i, j)] : 0;
+  const double time = a.n_times ? a.time_bias[a.time[i][j]] : 0;
   const double slope = a.slope * abs(i - j);
   if (isfinite(bias))
-    a.size[i] = fmax(a.size[i], a.scale * of + fabs(bias) + fabs(slope));
-  return a.scale * x + bias - slope;
+    a.size[i] =
+        fmax(a.size[i], a.scale * of + fabs(bias) + fabs(time) + fabs(slope));
+  return a.scale * x + bias + time - slope;
 }
 
 /* dp_ij, for its size of absolute values. */
@@ -143,9 +146,20 @@ static void check_difference(double *x, double d, const char *what) {
                 d);
 }
 
+/* The gradient of the bias of bucket B: of those by time, or by distance. */
+static double gradient_of_bias(bool time, int b) {
+  double sum = 0;
+  solve();
+  for (int i = 0; i < a.n; i++)
+    for (int j = 0; j < a.n; j++)
+      if (sees(i, j) && (time ? a.time[i][j] : bucket(i, j)) == b)
+        sum += a.dx[i][j];
+  return sum;
+}
+
 TS_TESTS(differences, 0, 4) {
   memset(&a, 0, sizeof a);
-  a.n = 7, a.dim = 5, a.v_dim = 3, a.n_buckets = 4;
+  a.n = 7, a.dim = 5, a.v_dim = 3, a.n_buckets = 4, a.n_times = 3;
   a.causal = _i % 2, a.silu = _i / 2;
   a.scale = 0.7, a.norm = 5, a.slope = 0.1;
   for (int i = 0; i < a.n; i++)
@@ -154,8 +168,12 @@ TS_TESTS(differences, 0, 4) {
       a.v[i][c] = lt_number(1), a.d_o[i][c] = lt_number(1);
     }
   for (int b = 0; b < 2 * a.n_buckets - 1; b++) a.bias[b] = lt_number(1);
+  for (int b = 0; b < a.n_times; b++) a.time_bias[b] = lt_number(1);
   for (int i = 0; i < a.n; i++)
-    for (int j = 0; j < a.n; j++) a.kept[i][j] = kt_below(3) ? 1.5 : 0;
+    for (int j = 0; j < a.n; j++) {
+      a.kept[i][j] = kt_below(3) ? 1.5 : 0;
+      a.time[i][j] = kt_below(a.n_times);
+    }
   for (int i = 0; i < a.n; i++)
     for (int c = 0; c < a.dim; c++) {
       double size;
@@ -167,14 +185,10 @@ TS_TESTS(differences, 0, 4) {
       check_difference(&a.k[i][c], dk, "k");
       if (c < a.v_dim) check_difference(&a.v[i][c], dv, "v");
     }
-  for (int b = 0; b < (a.causal ? 1 : 2) * a.n_buckets - !a.causal; b++) {
-    double sum = 0;
-    solve();
-    for (int i = 0; i < a.n; i++)
-      for (int j = 0; j < a.n; j++)
-        if (bucket(i, j) == b && sees(i, j)) sum += a.dx[i][j];
-    check_difference(&a.bias[b], sum, "bias");
-  }
+  for (int b = 0; b < (a.causal ? 1 : 2) * a.n_buckets - !a.causal; b++)
+    check_difference(&a.bias[b], gradient_of_bias(false, b), "bias");
+  for (int b = 0; b < a.n_times; b++)
+    check_difference(&a.time_bias[b], gradient_of_bias(true, b), "time_bias");
 }
 
 /* ---- what is expected of a batch ----------------------------------------- */
@@ -200,6 +214,19 @@ static void read_kept(const ts_attention_args *t, int64_t s, int h) {
     }
 }
 
+/* The time that passed, in buckets that are 0.301 wide by its logarithm. */
+static void read_times(const ts_attention_args *t, int64_t at, int h) {
+  a.n_times = t->time_bias ? t->n_times : 0;
+  for (int b = 0; b < a.n_times; b++)
+    a.time_bias[b] = t->time_bias[h * a.n_times + b];
+  for (int i = 0; a.n_times && i < a.n; i++)
+    for (int j = 0; j < a.n; j++) {
+      const double by = fabs(t->asked[at + i] - t->when[at + j]);
+      const int b = (int)floor(log(fmax(by, 1)) / 0.301);
+      a.time[i][j] = b < a.n_times ? b : a.n_times - 1;
+    }
+}
+
 static void read_head(const ts_attention_args *t, int64_t s, int h) {
   const int64_t at = t->offsets[s];
   memset(a.bias, 0, sizeof a.bias);
@@ -212,6 +239,7 @@ static void read_head(const ts_attention_args *t, int64_t s, int h) {
   const int n = a.causal ? a.n_buckets : 2 * a.n_buckets - 1;
   for (int b = 0; b < n; b++) a.bias[b] = t->bias[h * n + b];
   read_kept(t, s, h);
+  read_times(t, at, h);
   read_rows(a.q, t->q + at * t->q_stride + h * a.dim, t->q_stride, a.dim);
   read_rows(a.k, t->k + at * t->k_stride + h * a.dim, t->k_stride, a.dim);
   read_rows(a.v, t->v + at * t->v_stride + h * a.v_dim, t->v_stride, a.v_dim);
@@ -240,10 +268,12 @@ static void expect_row(const ts_attention_args *t, int64_t at, int h, int i) {
 }
 
 static void expect(const ts_attention_args *t) {
-  static double dbias[BUCKETS], size[BUCKETS];
+  static double dbias[BUCKETS], size[BUCKETS], dtime[TIMES], time_size[TIMES];
   for (int h = 0; h < t->n_heads; h++) {
     memset(dbias, 0, sizeof dbias);
     memset(size, 0, sizeof size);
+    memset(dtime, 0, sizeof dtime);
+    memset(time_size, 0, sizeof time_size);
     for (int64_t s = 0; s < t->n_sequences; s++) {
       read_head(t, s, h);
       solve();
@@ -253,7 +283,14 @@ static void expect(const ts_attention_args *t) {
           dbias[bucket(i, j)] += a.dx[i][j];
           size[bucket(i, j)] += size_of_dx(i, j);
         }
+      for (int i = 0; a.n_times && i < a.n; i++)
+        for (int j = 0; j < (a.causal ? i + 1 : a.n); j++) {
+          dtime[a.time[i][j]] += a.dx[i][j];
+          time_size[a.time[i][j]] += size_of_dx(i, j);
+        }
     }
+    for (int b = 0; t->dtime_bias && b < t->n_times; b++)
+      lt_want(t->dtime_bias, h * t->n_times + b, dtime[b], time_size[b] + 1e-3);
     const int n = t->causal ? t->n_buckets : 2 * t->n_buckets - 1;
     for (int b = 0; t->dbias && b < n; b++)
       lt_want(t->dbias, h * n + b, dbias[b], size[b] + 1e-3);
@@ -286,6 +323,24 @@ static void draw_tokens(ts_attention_args *t, int n_lengths) {
   }
   t->offsets = offsets;
   t->n_tokens = offsets[t->n_sequences] + kt_below(3);
+}
+
+/* Whole seconds, mostly later and later, from nothing to years apart; and
+ * once as far as times go. */
+static void draw_times(ts_attention_args *t) {
+  double *when = kt_zeros(t->n_tokens + 1, 8),
+         *asked = kt_zeros(t->n_tokens, 8);
+  double now = 1e9;
+  for (int64_t k = 0; k <= t->n_tokens; k++) {
+    now += floor(exp(kt_below(170) / 10.) - 1) * (kt_below(8) ? 1 : -1);
+    when[k] = kt_below(99) ? now : -0x1p63;
+  }
+  for (int64_t k = 0; k < t->n_tokens; k++)
+    asked[k] = kt_below(99) ? when[k + 1] : 0x1p63;
+  t->n_times = kt_below(4) ? TS_TIME_BUCKETS : 1 + kt_below(40);
+  t->when = when, t->asked = asked;
+  t->time_bias = lt_numbers((int64_t)t->n_heads * t->n_times, 2);
+  if (kt_below(4)) t->dtime_bias = lt_out((int64_t)t->n_heads * t->n_times, 4);
 }
 
 static void draw_arrays(ts_attention_args *t, bool bias, bool slopes) {
@@ -327,6 +382,7 @@ static ts_attention_args draw(int i, int n_lengths, int n_sequences,
       .first = i % 3 ? kt_below(900) : (int64_t)1 << 33};
   t.scale = i % 7 ? 1 / sqrtf((float)t.dim) : 3;
   draw_tokens(&t, n_lengths);
+  if (i % 16 % 6 >= 3) draw_times(&t);
   draw_arrays(&t, i % 8 >= 4, i % 5 == 1);
   return t;
 }
@@ -419,7 +475,11 @@ TS_TESTS(alone, 0, 4) {
   OWN(dv, t->v_stride);
   OWN(lse, t->n_heads);
   p.alone.out = p.alone.o;
-  p.alone.dbias = NULL;
+  p.alone.dbias = p.alone.dtime_bias = NULL;
+  if (t->time_bias) {
+    p.alone.when = kt_copy(t->when + p.begin, p.n, 8);
+    p.alone.asked = kt_copy(t->asked + p.begin, p.n, 8);
+  }
   kt_look(look_pair);
   kt_check(run_pair, &p);
 }

@@ -1,11 +1,12 @@
-/* tokens.c - the contract of the kernels of tokens: where they lie, pools,
- * places, and dropout by token; against formulas in double.
+/* tokens.c - the contract of the kernels of tokens: where they lie, when they
+ * were, pools, places, and dropout by token; against formulas in double.
  * ranks: 1  fake: 1  emulated: 1  isa: none
  * seconds: 300 */
 #include "base/rng.h"
 #include "tests/kernels/layers.h"
 
-KT_CONTRACT("tokens pool_forward pool_backward places_forward places_backward")
+KT_CONTRACT("tokens token_times pool_forward pool_backward places_forward "
+            "places_backward")
 
 /* Samples of 0 to 9 tokens, now and then of more. */
 typedef struct jagged {
@@ -61,6 +62,40 @@ TS_TEST(starts) {
                        i % 3 == 2 ? t : j.sample[t]);
       ck_assert_int_eq(((int32_t *)kt_ref(a.position))[t],
                        i % 3 == 2 ? 0 : j.position[t]);
+    }
+  }
+}
+
+/* ---- when they were ------------------------------------------------------ */
+
+KT_CALL(run_times, token_times, ts_token_times_args)
+
+/* Of some samples a time for each token, of others one more; of none at all. */
+TS_TEST(times) {
+  for (int i = 0; i < 24; i++) {
+    lt_begin();
+    const jagged j = draw(i);
+    int64_t *bags = kt_array(j.n_samples + 1, 8, 0);
+    int64_t *ids = kt_array(j.n_tokens + j.n_samples, 8, 0);
+    bags[0] = 0;
+    for (int64_t s = 0; s < j.n_samples; s++)
+      bags[s + 1] = bags[s] + j.lengths[s] + kt_below(2);
+    for (int64_t k = 0; k < j.n_tokens + j.n_samples; k++)
+      ids[k] = (int64_t)kt_below(1 << 30) << 20;
+    ts_token_times_args a = {.bags = i % 5 ? bags : NULL,
+                             .ids = i % 5 ? ids : NULL,
+                             .offsets = j.offsets,
+                             .sample = j.sample,
+                             .when = kt_array(j.n_tokens, 8, 0),
+                             .asked = kt_array(j.n_tokens, 8, 0),
+                             .n_tokens = j.n_tokens};
+    kt_check(run_times, &a);
+    for (int64_t t = 0; t < j.n_tokens; t++) {
+      const int64_t s = j.sample[t], k = bags[s] + j.position[t];
+      const int64_t next = k + 1 < bags[s + 1] ? k + 1 : k;
+      const double *when = kt_ref(a.when), *asked = kt_ref(a.asked);
+      ck_assert(when[t] == (i % 5 ? (double)ids[k] : 0));
+      ck_assert(asked[t] == (i % 5 ? (double)ids[next] : 0));
     }
   }
 }

@@ -93,13 +93,17 @@ def hstu(P, s):
     x = place(P, "place", P["items"][s["item"]])
     n = len(x)
     far = torch.arange(n)[:, None] - torch.arange(n)[None, :]
+    when = torch.tensor(s["when"], dtype=torch.float64)
+    passed = (when[1:, None] - when[None, :-1]).abs().clamp(min=1)
+    by_time = (passed.log() / 0.301).long().clamp(max=49)
     for i in range(2):
         b = f"block.{i}.unit"
         d = x.shape[1]
         u, v, q, k = F.silu(F.linear(F.layer_norm(x, (d,), eps=1e-6),
                                      P[b + ".0.weight"])).split(d, 1)
         bias = P[b + ".1.weight"][0]
-        a = F.silu(q @ k.T + bias[far.clamp(0, len(bias) - 1)]) / n
+        x_ij = q @ k.T + bias[far.clamp(0, len(bias) - 1)] + P[b + ".1.times"][0][by_time]
+        a = F.silu(x_ij) / n
         y = F.layer_norm(torch.where(far >= 0, a, 0.0) @ v, (d,), eps=1e-6)
         x = x + linear(P, b + ".2", u * y)
     return x
@@ -151,7 +155,7 @@ CASES = {
                ("bce", 1, 1.0, False, True, 1)),
     "hstu": (hstu, 6, "item next", None,
              ['{ name = "start"; p = 0.0; }', '{ name = "place"; places = 5; }',
-              '{ name = "block.unit"; places = 4; dropout = 0.0; }'],
+              '{ name = "block.unit"; places = 4; times = "when"; time_buckets = 50; dropout = 0.0; }'],
              ("softmax", 128, 0.5, True, True, 1)),
     "bert4rec": (bert4rec, 64, "item next", None,
                  ['{ name = "start"; p = 0.0; }', '{ name = "place"; places = 5; }']
@@ -180,19 +184,26 @@ BY_FREQUENCY = ("youtube_dnn", "two_tower")
 IN_BATCH = ("two_tower",)
 # Ids of "item" are hidden, by row 0, and found again.
 MASKED = {"bert4rec": 0.2}
+# They take the times of "item", and one more.
+TIMED = ("hstu",)
 TABLE = {"user": "users", "site": "sites"}
 
 
 def deck(name):
     model, dim, features, other, change, over = CASES[name]
     columns = features.split() + ([other] if other else [])
+    timed = name in TIMED
     ids = "".join(f'    {{ name = "{c}"; kind = "ids"; encoding = "none"; '
                   'list_separator = "|"; max_length = 9; },\n' for c in columns)
+    if timed:
+        ids += '    { name = "when"; kind = "ids"; encoding = "none"; list_separator = "|"; },\n'
     label = "" if over else '    { name = "label"; kind = "label"; },\n'
     tables = [f'{{ name = "items"; rows = {ROWS["items"]}; pooling = "none"; '
               f'features = [{", ".join(chr(34) + f + chr(34) for f in features.split())}]; }}']
     if other:
         tables.insert(0, f'{{ name = "{TABLE[other]}"; rows = {ROWS[TABLE[other]]}; features = ["{other}"]; }}')
+    if timed:
+        tables.append('{ name = "when"; rows = 1; features = ["when"]; pooling = "none"; }')
     return f"""# Made by jobs/oracle: tests/run/oracle.sh gives the data.
 run = {{ name = "{name}"; seed = {SEED}; steps = {STEPS}; threads = 1; log_every = 1; }};
 data = {{ format = "csv"; global_batch = {BATCH};
@@ -207,18 +218,27 @@ optimizer = {{ kind = "sgd"; lr = {SLOW.get(name, LR)}; }};
 """
 
 
+def times(rng, n):
+    """Seconds, from none to days apart."""
+    at = [10 ** 9 + rng.randrange(10 ** 6)]
+    while len(at) < n:
+        at.append(at[-1] + int(10 ** rng.uniform(0, 5.5)) - 1)
+    return at
+
+
 def write_data(path):
     rng = random.Random(4)
     with open(path, "w") as f:
         out = csv.writer(f, lineterminator="\n")
-        out.writerow("label user site candidate item next history".split())
+        out.writerow("label user site candidate item next history when".split())
+        later = random.Random(9)
         for _ in range(STEPS * BATCH):
             lists = [[rng.randrange(1, ROWS["items"]) for _ in range(n)]
                      for n in (rng.randrange(8),) * 2 + (rng.randrange(1, 9),)]
             lists[1] = lists[1][:rng.randrange(1, 9)]
             out.writerow([rng.randrange(2), rng.randrange(ROWS["users"]),
                           rng.randrange(ROWS["sites"]), rng.randrange(1, ROWS["items"])]
-                         + ["|".join(map(str, x)) for x in lists])
+                         + ["|".join(map(str, x)) for x in lists + [times(later, len(lists[0]) + 1)]])
 
 
 def read_data(path):

@@ -1,23 +1,27 @@
 #!/bin/sh
-# sequences.sh - a model of two sequences that are read id by id, in whole runs:
+# sequences.sh - a model of two sequences that are read id by id, and of their
+# times, in whole runs:
 # the same on any ranks, pipelines, shardings, tiers, in two parts, on a GPU's
 # memory; eval and predict; its mistakes.
 # seconds: 100
 . "$srcdir/tests/support/common.sh"
 not_sanitized
 command -v h5diff > /dev/null || { echo "h5diff (hdf5-tools) is not here"; exit 77; }
-# lists LINES SEED: label, item, and two lists of 0 to 20 ids, equally long; the
-# label tends to say whether the last id and the item are odd alike.
+# lists LINES SEED: label, item, and two lists of 0 to 20 ids, equally long, and
+# their times, mostly with one more; the label tends to say whether the last id
+# and the item are odd alike.
 lists() {
   awk -v n="$1" -v seed="$2" 'BEGIN {
-    srand(seed); print "label,item,history,kinds"
+    srand(seed); print "label,item,history,kinds,when"
     for (i = 0; i < n; i++) {
       m = int(rand() * 21); a = b = ""; last = 0; item = int(rand() * 60)
+      t = 1e9 + int(rand() * 1e6); w = i % 3 || !m ? t : ""
       for (k = 0; k < m; k++) {
         last = int(rand() * 60)
         a = a (k ? "|" : "") last; b = b (k ? "|" : "") last % 7
+        t += int(exp(rand() * 12)); w = w (w == "" ? "" : "|") t
       }
-      print (rand() < (last % 2 == item % 2 ? 0.8 : 0.2)) "," item "," a "," b
+      print (rand() < (last % 2 == item % 2 ? 0.8 : 0.2)) "," item "," a "," b "," w
     } }'
 }
 lists 1000 1 > "$work/train.csv"
@@ -26,11 +30,12 @@ cat > "$work/small.deck" <<'DECK'
 run = { name = "small"; seed = 11; steps = 15; threads = 1; log_every = 1; };
 data = { format = "csv"; train = "train.csv"; eval = "eval.csv"; global_batch = 96;
   columns = ( { name = "label"; kind = "label"; }, { name = "item"; kind = "ids"; encoding = "modulo"; },
-    { name = "history"; kind = "ids"; encoding = "modulo"; list_separator = "|"; max_length = 20; },
+    { name = "history"; kind = "ids"; encoding = "modulo"; list_separator = "|"; max_length = 20; }, { name = "when"; kind = "ids"; encoding = "none"; list_separator = "|"; },
     { name = "kinds"; kind = "ids"; encoding = "modulo"; list_separator = "|"; max_length = 20; } ); };
 tables = ( { name = "item"; rows = 60; dim = 16; features = ["item"]; },
            { name = "history"; rows = 60; dim = 16; features = ["history"]; pooling = "none"; },
-           { name = "kinds"; rows = 7; dim = 4; features = ["kinds"]; pooling = "none"; } );
+           { name = "kinds"; rows = 7; dim = 4; features = ["kinds"]; pooling = "none"; },
+           { name = "when"; rows = 1; dim = 4; features = ["when"]; pooling = "none"; } );
 table_defaults = { optimizer = { kind = "rowwise_adagrad"; lr = 0.1; }; };
 model = { layers = (
   { name = "place";  kind = "position";   in = "history"; places = 20; },
@@ -39,7 +44,7 @@ model = { layers = (
   { name = "normed"; kind = "layer_norm"; in = "sum"; },
   { name = "each";   kind = "mlp";        in = ["normed", "kinds"]; units = [24, 16]; dropout = 0.1; },
   { name = "both";   kind = "add";        in = ["each", "sum"]; },
-  { name = "block";  kind = "hstu";       in = "both"; heads = 2; places = 6; dropout = 0.1; },
+  { name = "block";  kind = "hstu";       in = "both"; heads = 2; places = 6; times = "when"; time_buckets = 40; dropout = 0.1; },
   { name = "like";   kind = "target_attention"; in = "block"; query = "item"; units = [8]; },
   { name = "user";   kind = "pool";       in = "block"; },
   { name = "newest"; kind = "pool";       in = "both"; by = "last"; },
@@ -130,7 +135,7 @@ check "a sample without ids has zeros" awk -F, 'NR == FNR { none[FNR] = $3 == ""
   FNR > 1 { s = 0; for (i = 1; i <= NF; i++) s += $i * $i; if (none[FNR] != (s == 0)) bad = 1; n += none[FNR] } END { exit bad || !n }' "$work/eval.csv" "$work/user1.csv"
 check "predictions are of the logit" sh -c "paste -d, '$work/click1.csv' '$work/p1.csv' | awk -F, 'NR > 1 { d = 1 / (1 + exp(-\$1)) - \$2; if (d < -1e-5 || d > 1e-5) bad = 1 } END { exit bad || NR != 301 }'"
 loss=$(of_evaluation "$work/said" | cut -d ' ' -f 3)
-check "eval has the loss of the predictions" sh -c "paste -d, '$work/eval.csv' '$work/p1.csv' | awk -F, 'NR > 1 { s -= log(\$1 ? \$5 : 1 - \$5) } END { d = s / 300 - $loss; exit !(d < 2e-5 && d > -2e-5) }'"
+check "eval has the loss of the predictions" sh -c "paste -d, '$work/eval.csv' '$work/p1.csv' | awk -F, 'NR > 1 { s -= log(\$1 ? \$6 : 1 - \$6) } END { d = s / 300 - $loss; exit !(d < 2e-5 && d > -2e-5) }'"
 "$TESSERA" predict "$work/small.deck" --set run.output="$work/r2" --layer both --out "$work/no.csv" > "$work/out" 2> "$work/err"; code=$?
 check "--layer of tokens: code 2, not $code" test $code = 2
 check "--layer of tokens: says so" grep -qF -- '--layer both: it gives a row for each token; name a layer that gives one a sample' "$work/err"
@@ -143,6 +148,19 @@ for ranks in 1 3; do
 done
 "$TESSERA" eval "$work/small.deck" --set run.output="$work/r2" --set data.eval="$work/longer.csv" > "$work/out" 2> "$work/err"; code=$?
 check "eval of unequal sequences: code 3, not $code" test $code = 3
+awk -F, -v OFS=, 'NR == 40 { $5 = $5 "|1000000000|1000000000" } 1' "$work/train.csv" > "$work/times.csv"
+check "more times" mistake 2 3 'of when, which a layer takes for their times: it wants as many, or one more' --set data.train="$work/times.csv"
+awk -F, -v OFS=, 'NR == 40 { $5 = "-7" } 1' "$work/train.csv" > "$work/times.csv"
+check "a time below 0" mistake 2 3 'times.csv:40: column "when": a time is a number from 0 on: "-7"' --set data.train="$work/times.csv"
+check "times of a table that has rows" mistake 2 2 'times: "when" is of table when, of which nothing is looked up, but that table has more rows than one' --set tables.when.rows=50
+check "times that are pooled" mistake 2 2 'of which nothing is looked up, but that table pools' --set tables.when.pooling=sum
+check "times that a layer reads" mistake 2 2 'but a layer reads it for what it looks up' --set 'model.change=({name="each";in=["normed","kinds","when"];})'
+check "times of no feature" mistake 2 2 'layer block: times: no table has a feature "hour"' --set 'model.change=({name="block";times="hour";})'
+check "times of two features" mistake 2 2 'is another feature than that of the layers above' --set 'model.change=({name="each";times="kinds";})'
+check "a kind without times" mistake 2 2 'layer looks (attention): it does not take the key times' --set 'model.change=({name="looks";times="when";})'
+sed 's/\(name = "when"; kind = "ids"; encoding = \)"none"/\1"hash"/' "$work/csv.deck" > "$work/small.deck"
+check "hashed times" mistake 2 2 'times: "when" has to be numbers as they are: give it encoding = "none" in data.columns'
+cp "$work/csv.deck" "$work/small.deck"
 check "weighted" mistake 2 2 'pooling = "none" gives rows as they are and takes no weights' --set tables.history.weighted=true
 check "a logit of tokens" mistake 2 2 'output label reads "both", which is (T, 16): a loss takes one row for each sample' --set 'model.outputs=({label="label";in="both";})'
 check "a last layer of tokens" mistake 2 2 'layer click (mlp): it is the last one and gives a row for each token' --set 'model.change=({name="click";in="both";})'

@@ -6,7 +6,7 @@
 #include "model/layer_ops.h"
 
 typedef struct ts_hstu_options {
-  int32_t heads, dim, value_dim, places, length;
+  int32_t heads, dim, value_dim, places, length, time_buckets;
   bool causal;
   double dropout;
 } ts_hstu_options;
@@ -24,6 +24,8 @@ static const ts_key keys[] = {
         "of u and v of a head; 0: d / heads"),
     KEY(places, TS_KEY_INT32, "0", 0, 1 << 20,
         "distances that have a bias of their own, for each head; 0: none"),
+    KEY(time_buckets, TS_KEY_INT32, "128", 1, TS_TIME_BUCKETS,
+        "with `times`: so many biases by the time that passed, for each head"),
     KEY(length, TS_KEY_INT32, "0", 0, 1 << 20,
         "what weights are divided by; 0: the sample's own length"),
     KEY(causal, TS_KEY_BOOL, "true", 1, 0,
@@ -36,7 +38,11 @@ static const ts_key keys[] = {
 typedef struct ts_hstu {
   int32_t d, k, v, wide; /* of all heads: q and k, u and v; 2 (k + v) */
   ts_rows_linear in, out;
-  ts_param *bias;      /* (heads, buckets), NULL: none */
+  /* NULL: none. */
+  ts_param *bias;      /* (heads, buckets) */
+  ts_param *times;     /* (heads, time_buckets) */
+  ts_param *biases[2]; /* (n_biases) those that there are */
+  int32_t n_biases;
   float *n;            /* (d) norm of x */
   float *z, *a;        /* (wide) before and after silu */
   float *y, *m, *g;    /* (v) attention's; its norm; u m */
@@ -95,6 +101,13 @@ static ts_attention_args args_of(const ts_layer *l, int64_t batch,
     a.dbias = t->bias->grad;
     a.n_buckets = o->places;
   }
+  if (t->times) {
+    a.time_bias = t->times->w;
+    a.dtime_bias = t->times->grad;
+    a.n_times = o->time_buckets;
+    a.when = ts_tokens_at(l->tokens)->when;
+    a.asked = ts_tokens_at(l->tokens)->asked;
+  }
   if (t->a) {
     a.v = t->a + t->v;
     a.q = t->a + 2 * t->v;
@@ -122,7 +135,9 @@ static ts_err take(ts_layer *l) {
   TS_DO(ts_layer_take(l, &t->dg, n * t->v, 4));
   TS_DO(ts_layer_take(l, &t->dn, n * t->d, 4));
   ts_attention_args most = args_of(l, ts_tokens_at(l->tokens)->samples_max, n);
-  if (t->bias) most.bias = t->a; /* weights have no place yet: that there are */
+  /* Weights have no place yet: that there are. */
+  if (t->bias) most.bias = t->a;
+  if (t->times) most.time_bias = t->a;
   return ts_layer_take(l, &t->work, ts_attention_work_bytes(&most), 1);
 }
 
@@ -134,6 +149,11 @@ static ts_err create(ts_layer *l, ts_lane *lane) {
   if (o->places)
     TS_DO(ts_layer_param(l, &t->bias, 1, false, "weight", o->heads, each,
                          0.02 * sqrt(3)));
+  if (ts_layer_is_timed(l))
+    TS_DO(ts_layer_param(l, &t->times, 1, false, "times", o->heads,
+                         o->time_buckets, 0.02 * sqrt(3)));
+  if (t->bias) t->biases[t->n_biases++] = t->bias;
+  if (t->times) t->biases[t->n_biases++] = t->times;
   TS_DO(ts_rows_linear_make(&t->out, l, 2, t->v, t->v, t->d, 1, TS_ROWS_BIAS,
                             lane));
   return take(l);
@@ -165,12 +185,17 @@ static ts_err norm(const ts_layer *l, const ts_layer_run *rows, ts_rows x,
   return ts_run_norm(l, rows, &a, pass);
 }
 
-static ts_err attention_forward(ts_layer *l, const ts_layer_run *r, int64_t n) {
+/* With the biases, which are of one group, in place. */
+static ts_err attention(ts_layer *l, const ts_layer_run *r, int64_t n,
+                        ts_pass pass) {
   const ts_hstu *t = l->data;
-  if (t->bias) TS_DO(ts_layer_begin(r, t->bias, TS_FORWARD));
+  if (t->n_biases) TS_DO(ts_layer_begin(r, t->biases[0], pass));
   const ts_attention_args a = args_of(l, r->batch, n);
-  TS_DO(ts_run_attention(l, r, &a));
-  return t->bias ? ts_layer_end(r, t->bias, TS_FORWARD) : TS_OK;
+  TS_DO(pass == TS_FORWARD ? ts_run_attention(l, r, &a)
+                           : ts_run_attention_grad(l, r, &a));
+  if (pass == TS_BACKWARD && t->n_biases)
+    TS_DO(ts_layer_gave(r, t->biases, t->n_biases));
+  return t->n_biases ? ts_layer_end(r, t->biases[0], pass) : TS_OK;
 }
 
 static ts_err forward(ts_layer *l, const ts_layer_run *r) {
@@ -185,7 +210,7 @@ static ts_err forward(ts_layer *l, const ts_layer_run *r) {
   TS_DO(ts_rows_linear_forward(&t->in, &rows, t->z, t->n));
   TS_DO(ts_run_act_rows(l, &rows, TS_ACT_SILU, rows.batch, t->wide, t->z,
                         t->wide, t->a, NULL, NULL, TS_FORWARD));
-  TS_DO(attention_forward(l, r, rows.batch));
+  TS_DO(attention(l, r, rows.batch, TS_FORWARD));
   TS_DO(norm(l, &rows, (ts_rows){t->y, t->v}, t->v, t->m, NULL, NULL,
              TS_FORWARD));
   TS_DO(ts_run_rows(l, &rows, TS_MAP_MULTIPLY, g, 1, u, m, t->v, false));
@@ -207,12 +232,7 @@ static ts_err attention_backward(ts_layer *l, const ts_layer_run *r,
   TS_DO(ts_run_rows(l, rows, TS_MAP_MULTIPLY, dg, 1, dg, u, t->v, false));
   TS_DO(norm(l, rows, (ts_rows){t->y, t->v}, t->v, NULL, t->dg, t->dg,
              TS_BACKWARD));
-  if (t->bias) TS_DO(ts_layer_begin(r, t->bias, TS_BACKWARD));
-  const ts_attention_args a = args_of(l, r->batch, rows->batch);
-  TS_DO(ts_run_attention_grad(l, r, &a));
-  if (!t->bias) return TS_OK;
-  TS_DO(ts_layer_gave(r, &t->bias, 1));
-  return ts_layer_end(r, t->bias, TS_BACKWARD);
+  return attention(l, r, rows->batch, TS_BACKWARD);
 }
 
 static ts_err backward(ts_layer *l, const ts_layer_run *r) {
@@ -241,6 +261,7 @@ const ts_layer_ops ts_layer_hstu = {
     .data_bytes = sizeof(ts_hstu),
     .least = 1,
     .most = 1,
+    .takes_times = true,
     .keeps_in = true,
     .shape = shape,
     .create = create,
@@ -249,7 +270,8 @@ const ts_layer_ops ts_layer_hstu = {
     .backward = backward,
     .page =
         "A block of HSTU, with [u, v, q, k] = silu(W norm(x)):\n"
-        "  y_i = sum of silu(q_i . k_j + bias of i - j) v_j / length\n"
+        "  y_i = sum of silu(q_i . k_j + bias of i - j + bias of the time\n"
+        "                    from j to when i is asked) v_j / length\n"
         "  out = x + W_o dropout(u norm(y)) + b_o\n"
         "of the sample's tokens j (causal: j <= i); norm is layer norm "
         "without\n"
@@ -257,15 +279,22 @@ const ts_layer_ops ts_layer_hstu = {
         "\n"
         "  A block reads the one before it, as often as wanted.  The code of\n"
         "  the paper divides by the length that sequences are padded to: that\n"
-        "  is `length`; its biases are shared by the heads, and others go by\n"
-        "  time, which are not here.\n"
+        "  is `length`; its biases are shared by the heads.  With `times` "
+        "they\n"
+        "  go by time, too: a token is asked at the time of the next one, the\n"
+        "  last at the one more that the feature has (else at its own); x is\n"
+        "  in bucket ln(max(x, 1)) / 0.301, rounded down, as that code has "
+        "it.\n"
+        "  It takes whole numbers of any unit: that code's data have "
+        "seconds.\n"
         "\n"
         "  in    tokens (T, d), side by side\n"
         "  out   (T, d)\n"
         "  NAME.0.weight (heads (2 value_dim + 2 dim), d): rows of u, v, q, "
         "k;\n"
         "        NAME.1.weight (heads, places; not causal 2 places - 1): the\n"
-        "        biases, uniform in +-0.02 sqrt(3); NAME.2.weight\n"
+        "        biases, NAME.1.times (heads, time_buckets): those by time,\n"
+        "        uniform in +-0.02 sqrt(3); NAME.2.weight\n"
         "        (d, heads value_dim), NAME.2.bias (d): uniform in\n"
         "        +-1/sqrt(columns), as PyTorch's Linear has them\n"
         "  J. Zhai et al., \"Actions Speak Louder than Words\", ICML 2024\n"};
