@@ -102,7 +102,7 @@ static int walk_saves(const char *what, int rank) {
     name_fault(fault, what, rank, nth);
     const ts_err err = save(2, 1, fault);
     /* A save that comes through has met none: no error is swallowed. */
-    const bool hidden = err == TS_OK && f.rank == rank && walk_met(what);
+    const bool hidden = err == TS_OK && f.rank == rank && walk_met(what, nth);
     ck_assert_ok(ts_fault_set(NULL, f.rank));
     ck_assert_msg(ts_test_all(!hidden), "%s is met, and no error", fault);
     if (nth < 3) held = walk_held(); /* what is kept for later is made now */
