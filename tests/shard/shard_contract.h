@@ -44,15 +44,18 @@ void ct_world_stop(ct_world *);
 void ct_world_restart(ct_world *, bool serial);
 
 /* CT_TEST(name, serial) { ... } is a test of all types, KIND, on one and two
- * nodes, W, as far as this build and this number of ranks have them. */
+ * nodes, W, as far as this build and this number of ranks have them.  Under
+ * sanitizers, which watch memory, a type is on either, every other test of it
+ * on the same. */
 enum { CT_CASES = 2 * TS_SHARD_COUNT };
 #define CT_TEST(test, serial)                                                  \
   static void test##_of(ct_world *, ts_shard_kind);                            \
   TS_TESTS(test, 0, CT_CASES) {                                                \
-    ct_case(_i, serial, test##_of);                                            \
+    ct_case(_i, __LINE__, serial, test##_of);                                  \
   }                                                                            \
   static void test##_of(ct_world *w, ts_shard_kind kind)
-void ct_case(int i, bool serial, void (*test)(ct_world *, ts_shard_kind));
+void ct_case(int i, int line, bool serial,
+             void (*test)(ct_world *, ts_shard_kind));
 
 /* ---- decks (shard_deck.c) ------------------------------------------------ */
 
