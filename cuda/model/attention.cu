@@ -32,6 +32,7 @@ static __device__ __forceinline__ void ts_soft_row(float x[4], float o[4],
   *most = now;
 }
 
+template <bool timed>
 static __device__ void ts_attention_block(const ts_attention_args &t,
                                           const ts_attention_head &d, int32_t i,
                                           int col, ts_attention_shared &m) {
@@ -53,7 +54,8 @@ static __device__ void ts_attention_block(const ts_attention_args &t,
         const int32_t own_j = j + ts_attention_column() + c;
         const bool sees = d.sees(t, own_i, own_j);
         const float y =
-            sees ? ts_attention_score(t, d, x[r][c], own_i, own_j) : 0.0f;
+            sees ? ts_attention_score<timed>(t, d, x[r][c], own_i, own_j)
+                 : 0.0f;
         x[r][c] = soft ? (sees ? y : -INFINITY) : d.norm * y / (1 + expf(-y));
       }
       if (soft) ts_soft_row(x[r], o[r], &most[r], &sum[r]);
@@ -80,17 +82,21 @@ static __device__ void ts_attention_block(const ts_attention_args &t,
                      d.length - i, t.v_dim, col, o, factor);
 }
 
-static __global__ void __launch_bounds__(TS_ATTENTION_THREADS, 2)
+template <bool timed>
+static __global__ void __launch_bounds__(TS_ATTENTION_THREADS, timed ? 1 : 2)
     ts_attention_kernel(const __grid_constant__ ts_attention_args t,
                         const __grid_constant__ ts_attention_tasks w) {
   __shared__ ts_attention_shared m;
   ts_attention_each(t, w, [&](const ts_attention_head &d, int32_t i, int col) {
-    ts_attention_block(t, d, i, col, m);
+    ts_attention_block<timed>(t, d, i, col, m);
   });
 }
 
 ts_err ts_cuda_attention(const ts_attention_args *t) {
   const ts_attention_tasks w = ts_attention_tasks_of(t, t->v_dim);
   if (w.n == 0) return TS_OK;
-  return TS_CUDA_LAUNCH(ts_attention_kernel, ts_attention_shape(w), *t, w);
+  return t->time_bias ? TS_CUDA_LAUNCH(ts_attention_kernel<true>,
+                                       ts_attention_shape(w), *t, w)
+                      : TS_CUDA_LAUNCH(ts_attention_kernel<false>,
+                                       ts_attention_shape(w), *t, w);
 }

@@ -86,7 +86,9 @@ ts_attention_time_of(const ts_attention_args &t, const ts_attention_head &d,
   return ts_attention_time(&t, ts_attention_edges, d.begin + i, d.begin + j);
 }
 
-/* x_ij from q_i . k_j. */
+/* x_ij from q_i . k_j; TIMED: there are biases by time, for which registers
+ * would not do where two blocks are to share a multiprocessor. */
+template <bool timed>
 static __device__ __forceinline__ float
 ts_attention_score(const ts_attention_args &t, const ts_attention_head &d,
                    float x, int32_t i, int32_t j) {
@@ -94,7 +96,7 @@ ts_attention_score(const ts_attention_args &t, const ts_attention_head &d,
   if (t.bias)
     x += __ldg(t.bias + d.h * ts_attention_buckets(&t) +
                ts_attention_bucket(&t, i - j));
-  if (t.time_bias)
+  if (timed)
     x += __ldg(t.time_bias + (int64_t)d.h * t.n_times +
                ts_attention_time_of(t, d, i, j));
   if (t.slopes) x -= __ldg(t.slopes + d.h) * fabsf((float)(i - j));

@@ -18,6 +18,7 @@ static __device__ __forceinline__ ts_attention_query ts_attention_query_of(
 
 /* X: q . k becomes p times M, of the pair; DX: the gradient of that that of the
  * score. */
+template <bool timed>
 static __device__ __forceinline__ void
 ts_attention_grad_of(const ts_attention_args &t, const ts_attention_head &d,
                      const ts_attention_query &own, int32_t i, int32_t j,
@@ -26,7 +27,7 @@ ts_attention_grad_of(const ts_attention_args &t, const ts_attention_head &d,
     *x = *dx = 0;
     return;
   }
-  const float y = ts_attention_score(t, d, *x, i, j);
+  const float y = ts_attention_score<timed>(t, d, *x, i, j);
   if (t.kind == TS_ATTENTION_SOFTMAX) {
     const float p = expf(y - own.lse);
     *x = m * p;
@@ -40,10 +41,10 @@ ts_attention_grad_of(const ts_attention_args &t, const ts_attention_head &d,
 
 /* ---- queries ------------------------------------------------------------- */
 
-static __device__ void ts_attention_dq_block(const ts_attention_args &t,
-                                             const ts_attention_head &d,
-                                             int32_t i, int col,
-                                             ts_attention_shared &m) {
+template <bool timed>
+static __device__ void
+ts_attention_dq_block(const ts_attention_args &t, const ts_attention_head &d,
+                      int32_t i, int col, ts_attention_shared &m) {
   const int32_t end =
       t.causal ? min(d.length, i + TS_ATTENTION_TILE) : d.length;
   const ts_attention_rows q = d.rows(t.q, t.q_stride, t.dim, i);
@@ -64,9 +65,9 @@ static __device__ void ts_attention_dq_block(const ts_attention_args &t,
       const ts_attention_query query = ts_attention_query_of(t, d, own);
 #pragma unroll
       for (int c = 0; c < 4; c++)
-        ts_attention_grad_of(t, d, query, own, j + ts_attention_column() + c,
-                             kept >> (4 * c + r) & 1 ? keep : 0.0f, &x[r][c],
-                             &dx[r][c]);
+        ts_attention_grad_of<timed>(
+            t, d, query, own, j + ts_attention_column() + c,
+            kept >> (4 * c + r) & 1 ? keep : 0.0f, &x[r][c], &dx[r][c]);
     }
     ts_attention_put(m, dx);
     ts_attention_times(dq, m, k, col);
@@ -75,12 +76,13 @@ static __device__ void ts_attention_dq_block(const ts_attention_args &t,
                      d.length - i, t.dim, col, dq, scale);
 }
 
-static __global__ void __launch_bounds__(TS_ATTENTION_THREADS, 2)
+template <bool timed>
+static __global__ void __launch_bounds__(TS_ATTENTION_THREADS, timed ? 1 : 2)
     ts_attention_dq_kernel(const __grid_constant__ ts_attention_args t,
                            const __grid_constant__ ts_attention_tasks w) {
   __shared__ ts_attention_shared m;
   ts_attention_each(t, w, [&](const ts_attention_head &d, int32_t i, int col) {
-    ts_attention_dq_block(t, d, i, col, m);
+    ts_attention_dq_block<timed>(t, d, i, col, m);
   });
 }
 
@@ -165,10 +167,10 @@ static __device__ void ts_attention_time_grad(const ts_attention_args &t,
   }
 }
 
-static __device__ void ts_attention_dk_block(const ts_attention_args &t,
-                                             const ts_attention_head &d,
-                                             int32_t j, int col,
-                                             ts_attention_shared &m) {
+template <bool timed>
+static __device__ void
+ts_attention_dk_block(const ts_attention_args &t, const ts_attention_head &d,
+                      int32_t j, int col, ts_attention_shared &m) {
   const ts_attention_rows k = d.rows(t.k, t.k_stride, t.dim, j);
   const ts_attention_rows v = d.rows(t.v, t.v_stride, t.v_dim, j);
   const int64_t at = ts_attention_part(d.s, d.begin, TS_ATTENTION_TILE) +
@@ -193,16 +195,16 @@ static __device__ void ts_attention_dk_block(const ts_attention_args &t,
       const ts_attention_query query = ts_attention_query_of(t, d, own);
 #pragma unroll
       for (int r = 0; r < 4; r++)
-        ts_attention_grad_of(t, d, query, own, j + ts_attention_row() + r,
-                             kept >> (4 * r + c) & 1 ? keep : 0.0f, &x[r][c],
-                             &dx[r][c]);
+        ts_attention_grad_of<timed>(
+            t, d, query, own, j + ts_attention_row() + r,
+            kept >> (4 * r + c) & 1 ? keep : 0.0f, &x[r][c], &dx[r][c]);
     }
     ts_attention_put(m, x);
     ts_attention_times(dv, m, g, col);
     ts_attention_put(m, dx);
     ts_attention_times(dk, m, q, col);
     if (t.dbias && col == 0) ts_attention_bias_grad(t, m, i - j, part);
-    if (t.dtime_bias && col == 0)
+    if (timed && t.dtime_bias && col == 0)
       ts_attention_time_grad(t, d, m, i, j, dx, part + ts_attention_times(&t));
   }
   ts_attention_store(t.dk + d.at(t.k_stride, t.dim, j), t.k_stride,
@@ -211,12 +213,13 @@ static __device__ void ts_attention_dk_block(const ts_attention_args &t,
                      d.length - j, t.v_dim, col, dv, one);
 }
 
+template <bool timed>
 static __global__ void __launch_bounds__(TS_ATTENTION_THREADS)
     ts_attention_dk_kernel(const __grid_constant__ ts_attention_args t,
                            const __grid_constant__ ts_attention_tasks w) {
   __shared__ ts_attention_shared m;
   ts_attention_each(t, w, [&](const ts_attention_head &d, int32_t j, int col) {
-    ts_attention_dk_block(t, d, j, col, m);
+    ts_attention_dk_block<timed>(t, d, j, col, m);
   });
 }
 
@@ -262,6 +265,16 @@ static ts_err ts_attention_sum_parts(const ts_attention_args *t, int64_t n) {
                        : TS_OK;
 }
 
+template <bool timed>
+static ts_err ts_attention_launch_grad(const ts_attention_args *t,
+                                       const ts_attention_tasks &queries,
+                                       const ts_attention_tasks &keys) {
+  TS_DO(TS_CUDA_LAUNCH(ts_attention_dq_kernel<timed>,
+                       ts_attention_shape(queries), *t, queries));
+  return TS_CUDA_LAUNCH(ts_attention_dk_kernel<timed>, ts_attention_shape(keys),
+                        *t, keys);
+}
+
 ts_err ts_cuda_attention_grad(const ts_attention_args *t) {
   const ts_attention_tasks queries = ts_attention_tasks_of(t, t->dim);
   const ts_attention_tasks keys =
@@ -279,10 +292,8 @@ ts_err ts_cuda_attention_grad(const ts_attention_args *t) {
                                            TS_ATTENTION_THREADS / 32,
                                            TS_ATTENTION_THREADS),
                            *t));
-    TS_DO(TS_CUDA_LAUNCH(ts_attention_dq_kernel, ts_attention_shape(queries),
-                         *t, queries));
-    TS_DO(TS_CUDA_LAUNCH(ts_attention_dk_kernel, ts_attention_shape(keys), *t,
-                         keys));
+    TS_DO(t->time_bias ? ts_attention_launch_grad<true>(t, queries, keys)
+                       : ts_attention_launch_grad<false>(t, queries, keys));
   }
   return biases ? ts_attention_sum_parts(t, parts) : TS_OK;
 }
