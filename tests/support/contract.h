@@ -6,8 +6,8 @@
  * all arrays, then what is tested, on copies of its own: on the host each
  * version of the kernels that the CPU has, on 1 to 3 threads; on "emulated"
  * GPUs from large to tiny; under sanitizers one number of threads and one GPU
- * of these, drawn for each case.  All that they leave has to be the oracle's bytes,
- * those around the arrays included, unless kt_compare says otherwise. */
+ * of these, drawn for each case.  All that they leave has to be the oracle's
+ * bytes, those around the arrays included, unless kt_compare says otherwise. */
 #pragma once
 
 #include "tests/support/sparse_util.h"
