@@ -117,8 +117,11 @@ tessera_sources += \
   io/numbering.h \
   io/sequences.c \
   io/sequences.h \
+  io/sequences_events.c \
   io/sequences_read.c \
   io/sequences_impl.h \
+  io/sequences_part.h \
+  io/sequences_side.c \
   io/sequences_write.c \
   io/sequences_write.h \
   io/sheet.c \

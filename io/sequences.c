@@ -30,6 +30,7 @@ static ts_err leave_out(ts_events *x, const ts_sequences *s, int64_t least,
     x->user[n] = x->user[i];
     x->item[n] = x->item[i];
     if (x->time) x->time[n] = x->time[i];
+    for (int32_t k = 0; k < s->sides->n; k++) x->side[k][n] = x->side[k][i];
     n++;
   }
   *more = n < x->n;
@@ -88,8 +89,8 @@ done:
 
 typedef struct ts_timed {
   uint64_t key;
-  int32_t item;
   uint32_t at;
+  int32_t value; /* room for what is put in order */
 } ts_timed;
 
 static int by_time(const void *a, const void *b) {
@@ -98,24 +99,34 @@ static int by_time(const void *a, const void *b) {
   return x->at < y->at ? -1 : 1; /* a stable sort */
 }
 
-/* N events of one user, in the order of the lines. */
-static ts_err sort_user(ts_timed *room, int32_t *item, const uint64_t *key,
-                        int64_t n) {
+/* Puts N values OF events into the order that ROOM has. */
+static void reorder(ts_timed *room, int32_t *of, int64_t n) {
+  for (int64_t i = 0; i < n; i++) room[i].value = of[room[i].at];
+  for (int64_t i = 0; i < n; i++) of[i] = room[i].value;
+}
+
+/* N events of one user, from FROM on, in the order of the lines. */
+static ts_err sort_user(ts_sequences *s, ts_timed *room, uint64_t *key,
+                        int64_t from, int64_t n) {
   bool sorted = true;
+  key += from;
   if (n > UINT32_MAX)
     return ts_fail(TS_ERR_DATA, "a user has more than 2^32 events");
   for (int64_t i = 1; sorted && i < n; i++) sorted = key[i - 1] <= key[i];
   if (sorted) return TS_OK;
   for (int64_t i = 0; i < n; i++)
-    room[i] = (ts_timed){key[i], item[i], (uint32_t)i};
+    room[i] = (ts_timed){.key = key[i], .at = (uint32_t)i};
   qsort(room, (size_t)n, sizeof *room, by_time);
-  for (int64_t i = 0; i < n; i++) item[i] = room[i].item;
+  for (int64_t i = 0; i < n; i++) key[i] = room[i].key;
+  reorder(room, s->item + from, n);
+  for (int32_t k = 0; k < s->sides->n; k++)
+    reorder(room, s->side[k].of + from, n);
   return TS_OK;
 }
 
 /* With APART a user's first BEFORE events are sorted by themselves, and so are
  * the others. */
-static ts_err sort_users(ts_sequences *s, const uint64_t *key, bool apart) {
+static ts_err sort_users(ts_sequences *s, uint64_t *key, bool apart) {
   ts_err err = TS_OK;
   ts_timed *room = NULL;
   int64_t most = 0;
@@ -127,8 +138,8 @@ static ts_err sort_users(ts_sequences *s, const uint64_t *key, bool apart) {
   for (int32_t u = 0; u < s->users.n; u++) {
     const int64_t from = s->offsets[u], to = s->offsets[u + 1];
     const int64_t middle = apart ? from + s->before[u] : to;
-    TS_TRY(sort_user(room, s->item + from, key + from, middle - from));
-    TS_TRY(sort_user(room, s->item + middle, key + middle, to - middle));
+    TS_TRY(sort_user(s, room, key, from, middle - from));
+    TS_TRY(sort_user(s, room, key, middle, to - middle));
   }
 done:
   ts_mem_free(room);
@@ -141,6 +152,8 @@ static ts_err group(ts_sequences *s, const ts_events *x, uint64_t **key) {
   int64_t *next = s->offsets;
   TS_DO(ts_mem_many(s->item, x->n, INPUT));
   if (x->time) TS_DO(ts_mem_many(*key, x->n, INPUT));
+  for (int32_t k = 0; k < s->sides->n; k++)
+    TS_DO(ts_mem_many(s->side[k].of, x->n, INPUT));
   for (int64_t i = 0; i < x->n; i++)
     if (x->user[i] + 2 <= s->users.n) next[x->user[i] + 2]++;
   for (int32_t u = 2; u <= s->users.n; u++) next[u] += next[u - 1];
@@ -149,6 +162,7 @@ static ts_err group(ts_sequences *s, const ts_events *x, uint64_t **key) {
     const int64_t to = next[x->user[i] + 1]++;
     s->item[to] = x->item[i];
     if (x->time) (*key)[to] = ts_events_key(x, x->time[i]);
+    for (int32_t k = 0; k < s->sides->n; k++) s->side[k].of[to] = x->side[k][i];
   }
   return TS_OK;
 }
@@ -170,7 +184,20 @@ static ts_err split_of(ts_events *x, const ts_sequences_of *of,
     return ts_fail(TS_ERR_DATA, "%s: has no times for --split-at", of->path);
   if (!ts_events_time(x, of->split_at, strlen(of->split_at), time))
     return ts_fail(TS_ERR_USAGE, "--split-at %s is no number", of->split_at);
+  if (of->times && x->fractions)
+    return ts_fail(
+        TS_ERR_USAGE,
+        "--split-at %s is no whole number: times are ids with --times",
+        of->split_at);
   return TS_OK;
+}
+
+/* The times that KEY has, in its place. */
+static void keep_times(ts_sequences *s, uint64_t **key) {
+  s->time = (int64_t *)*key;
+  for (int64_t i = 0; i < s->n_events; i++)
+    s->time[i] = (int64_t)((*key)[i] ^ UINT64_C(1) << 63);
+  *key = NULL;
 }
 
 /* Appends the second log's events to the N of the first. */
@@ -197,7 +224,13 @@ ts_err ts_sequences_read(ts_sequences *s, const ts_sequences_of *of) {
   uint64_t *key = NULL, split = 0;
   int64_t n_train;
   bool more = of->min_count > 1;
+  s->sides = of->sides;
   TS_TRY(ts_events_read(&x, s, of));
+  if (of->times && !x.time)
+    TS_THROW(TS_ERR_DATA,
+             "%s: has no times for --times: --columns USER,ITEM,TIME says "
+             "where they are",
+             of->path);
   TS_TRY(read_test(&x, s, of, &n_train));
   TS_TRY(split_of(&x, of, &split));
   while (more) TS_TRY(leave_out(&x, s, of->min_count, &more));
@@ -209,6 +242,8 @@ ts_err ts_sequences_read(ts_sequences *s, const ts_sequences_of *of) {
         of->path, (long long)of->min_count);
   TS_TRY(settle_ids(&s->users, x.user, x.n));
   TS_TRY(settle_ids(&s->items, x.item, x.n));
+  for (int32_t k = 0; k < of->sides->n; k++)
+    TS_TRY(settle_ids(&s->side[k].ids, x.side[k], x.n));
   s->n_events = x.n;
   TS_TRY(ts_mem_many(s->offsets, s->users.n + 1, INPUT));
   if (of->test) TS_TRY(count_train(s, &x, n_train));
@@ -217,6 +252,7 @@ ts_err ts_sequences_read(ts_sequences *s, const ts_sequences_of *of) {
   ts_events_reset(&x);
   if (of->split_at) TS_TRY(count_before(s, key, split));
   if (key) TS_TRY(sort_users(s, key, of->test != NULL));
+  if (of->times) keep_times(s, &key);
 done:
   ts_events_reset(&x);
   ts_mem_free(key);
@@ -231,6 +267,10 @@ static void reset_ids(ts_sequence_ids *ids) {
 void ts_sequences_reset(ts_sequences *s) {
   reset_ids(&s->users);
   reset_ids(&s->items);
-  ts_mem_free_all(s->offsets, s->item, s->before);
+  for (int32_t k = 0; k < TS_SIDES; k++) {
+    reset_ids(&s->side[k].ids);
+    ts_mem_free(s->side[k].of);
+  }
+  ts_mem_free_all(s->offsets, s->item, s->before, s->time);
   *s = (ts_sequences){0};
 }

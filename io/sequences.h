@@ -13,11 +13,22 @@
  * written so (without leading zeros, below 2^63), else words, which are
  * numbered from 1 on in the order in which the file has them first.  TEST's
  * users and items are among these, and its events come behind a user's others,
- * whatever their times are.
+ * whatever their times are.  The same goes for what a side column has.
  * All of it is Local. */
 #pragma once
 
 #include "io/numbering.h"
+
+enum { TS_SIDES = 16, TS_SIDE_NAME = 104 };
+/* Further columns of the log, each of which becomes a feature. */
+typedef struct ts_sides {
+  int32_t n;
+  const char *column[TS_SIDES]; /* names of the header, or numbers from 1 */
+  char feature[TS_SIDES][TS_SIDE_NAME];
+} ts_sides;
+
+/* N columns, whose names must stay.  USAGE: a feature can't be called so. */
+ts_err ts_sides_take(ts_sides *, char *const *columns, int32_t n);
 
 typedef struct ts_sequences_of {
   const char *path;
@@ -30,9 +41,11 @@ typedef struct ts_sequences_of {
                            there is none; 1: all are kept */
   const char *split_at; /* a time; NULL: none */
   const char *test;     /* a second log of the same form; NULL: none */
+  const ts_sides *sides;
+  bool times; /* they are kept, and have to be whole numbers from 0 on */
 } ts_sequences_of;
 
-/* Users, or items, by their ids. */
+/* Users, items, or what a side column has, by their ids. */
 typedef struct ts_sequence_ids {
   int32_t n;
   int64_t *id;        /* (n) ascending: what data sets have */
@@ -42,8 +55,15 @@ typedef struct ts_sequence_ids {
   const char *path; /* of which file */
 } ts_sequence_ids;
 
+typedef struct ts_sequence_side {
+  ts_sequence_ids ids;
+  int32_t *of; /* (n_events) place in IDS, of the events as in ITEM */
+} ts_sequence_side;
+
 typedef struct ts_sequences {
   ts_sequence_ids users, items;
+  const ts_sides *sides;
+  ts_sequence_side side[TS_SIDES]; /* (sides->n) */
   const char *header[2]; /* logs whose first line is one; NULL: none is left */
   int64_t n_events;
   int64_t *offsets; /* (users.n + 1) of ITEM */
@@ -51,10 +71,14 @@ typedef struct ts_sequences {
                        line, the oldest first */
   int64_t *before;  /* (users.n) of a user's events are before SPLIT_AT, or not
                        of TEST; NULL: neither is given */
+  int64_t *time;    /* (n_events) as in ITEM; NULL: they are not kept */
 } ts_sequences;
 
 /* Errors of DATA name the line.  To be reset in any case.  Memory: 16 bytes an
  * event while lines are read (8 without times), 12 more while they are grouped.
+ * Each side column takes 4 and 4 more.  What stays is 4 for items, 4 for each
+ * side column, and 8 for times, which cost nothing before as they are sorted
+ * by.
  */
 ts_err ts_sequences_read(ts_sequences *, const ts_sequences_of *);
 void ts_sequences_reset(ts_sequences *);

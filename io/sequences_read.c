@@ -1,6 +1,4 @@
 /* sequences_read.c - the lines of a log of events. */
-#include <errno.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -13,7 +11,7 @@
 #include "io/text.h"
 #include "runtime/progress.h"
 
-enum { USER, ITEM, TIME, COLUMNS_MAX = 1024, LINE_MAX_BYTES = 64 << 20 };
+enum { USER, ITEM, TIME, SIDE, COLUMNS_MAX = 1024, LINE_MAX_BYTES = 64 << 20 };
 static const char *const names[] = {"user", "item", "time"};
 
 typedef struct ts_log {
@@ -24,9 +22,10 @@ typedef struct ts_log {
   char *text; /* (room): [at, filled) is not taken yet */
   size_t at, filled, room;
   bool ended;
-  int64_t line;    /* number of the one that is looked at */
-  char separator;  /* ':': "::"; ' ': any blanks */
-  int column[3];   /* where user, item and time are; -1: no time */
+  int64_t line;   /* number of the one that is looked at */
+  char separator; /* ':': "::"; ' ': any blanks */
+  /* where user, item and time are, and side columns; -1: no time */
+  int column[SIDE + TS_SIDES];
   int least, most; /* columns that a line has to have; most 0: any more */
   ts_field *fields;
   ts_work work;
@@ -137,52 +136,7 @@ static char separator_of(const char *p, const char *end) {
   return memchr(p, ',', n) ? ',' : ' ';
 }
 
-bool ts_events_id(const char *text, size_t n_bytes, int64_t *id) {
-  if (!n_bytes || n_bytes > 19 || (*text == '0' && n_bytes > 1)) return false;
-  uint64_t x = 0; /* 19 digits fit */
-  for (size_t i = 0; i < n_bytes; i++) {
-    if (text[i] < '0' || text[i] > '9') return false;
-    x = 10 * x + (uint64_t)(text[i] - '0');
-  }
-  *id = (int64_t)x;
-  return x <= INT64_MAX;
-}
-
-bool ts_events_time(ts_events *x, const char *text, size_t n_bytes,
-                    uint64_t *time) {
-  char word[64], *end;
-  if (!n_bytes || n_bytes >= sizeof word) return false;
-  memcpy(word, text, n_bytes);
-  word[n_bytes] = '\0';
-  errno = 0;
-  const long long whole = strtoll(word, &end, 10);
-  const bool is_whole = !*end && end != word && errno == 0;
-  const double fraction = is_whole ? (double)whole : strtod(word, &end);
-  if (*end || end == word || !isfinite(fraction)) return false;
-  for (int64_t i = 0; !is_whole && !x->fractions && i < x->n; i++) {
-    const double t = (double)(int64_t)x->time[i];
-    memcpy(&x->time[i], &t, sizeof t);
-  }
-  x->fractions |= !is_whole;
-  if (x->fractions)
-    memcpy(time, &fraction, sizeof fraction);
-  else
-    *time = (uint64_t)whole;
-  return true;
-}
-
 /* ---- events -------------------------------------------------------------- */
-
-static ts_err make_room(ts_events *x, bool timed) {
-  const int64_t more = x->n ? x->n + x->n / 2 : 1 << 16;
-  if (x->n < x->capacity) return TS_OK;
-  TS_DO(ts_mem_extend(&x->user, x->n, more, sizeof *x->user, TS_TAG_INPUT));
-  TS_DO(ts_mem_extend(&x->item, x->n, more, sizeof *x->item, TS_TAG_INPUT));
-  if (timed)
-    TS_DO(ts_mem_extend(&x->time, x->n, more, sizeof *x->time, TS_TAG_INPUT));
-  x->capacity = more;
-  return TS_OK;
-}
 
 static ts_err number(const ts_log *l, ts_sequence_ids *ids, const ts_field *f,
                      int32_t *out) {
@@ -203,13 +157,27 @@ static ts_err add(ts_log *l, const ts_field *user, const ts_field *item,
     return ts_fail(TS_ERR_DATA, "%s: %s", l->of->path,
                    time ? "has times, the log before it has none"
                         : "has no times, the log before it has some");
-  TS_DO(make_room(x, time != NULL));
+  TS_DO(ts_events_room(x, l->of->sides->n, time != NULL));
   TS_DO(number(l, &l->to->users, user, &x->user[x->n]));
   TS_DO(number(l, &l->to->items, item, &x->item[x->n]));
   if (time && !ts_events_time(x, time->text, time->n_bytes, &x->time[x->n]))
     return ts_fail(TS_ERR_DATA, WHERE "time \"%.*s\" is no number", AT_LINE(l),
                    (int)(time->n_bytes < 40 ? time->n_bytes : 40), time->text);
+  if (time && l->of->times && (x->fractions || (int64_t)x->time[x->n] < 0))
+    return ts_fail(TS_ERR_DATA,
+                   WHERE
+                   "time \"%.*s\" is no whole number from 0 on: times are "
+                   "ids with --times",
+                   AT_LINE(l), (int)time->n_bytes, time->text);
   x->n++;
+  return TS_OK;
+}
+
+/* What the side columns have of the newest event. */
+static ts_err add_sides(ts_log *l) {
+  for (int32_t k = 0; k < l->of->sides->n; k++)
+    TS_DO(number(l, &l->to->side[k].ids, &l->fields[l->column[SIDE + k]],
+                 &l->events->side[k][l->events->n - 1]));
   return TS_OK;
 }
 
@@ -228,25 +196,27 @@ static ts_err take_event(ts_log *l, const char *p, const char *end) {
   if (n < l->least || (l->most && n > l->most))
     return ts_fail(TS_ERR_DATA, WHERE "has %d columns, %s%d are expected",
                    AT_LINE(l), n, l->most ? "" : "at least ", l->least);
-  for (int k = USER; k <= TIME; k++)
+  for (int k = USER; k < SIDE + l->of->sides->n; k++)
     if (l->column[k] >= 0 && !f[l->column[k]].n_bytes)
-      return ts_fail(TS_ERR_DATA, WHERE "has no %s", AT_LINE(l), names[k]);
-  return add(l, &f[l->column[USER]], &f[l->column[ITEM]],
-             l->column[TIME] >= 0 ? &f[l->column[TIME]] : NULL);
+      return ts_fail(TS_ERR_DATA, WHERE "has no %s", AT_LINE(l),
+                     k < SIDE ? names[k] : l->of->sides->feature[k - SIDE]);
+  TS_DO(add(l, &f[l->column[USER]], &f[l->column[ITEM]],
+            l->column[TIME] >= 0 ? &f[l->column[TIME]] : NULL));
+  return add_sides(l);
 }
 
 /* ---- the first line ------------------------------------------------------ */
 
-/* NAME's column, by its number or in the header, which has N. */
-static ts_err find_column(ts_log *l, const char *name, int n, int *column,
-                          bool *named) {
+/* The column that OPTION calls NAME, by its number or in the header, which has
+ * N. */
+static ts_err find_column(ts_log *l, const char *option, const char *name,
+                          int n, int *column, bool *named) {
   char *end;
   const long k = strtol(name, &end, 10);
   if (end != name && !*end) {
     if (k < 1 || k > COLUMNS_MAX)
-      return ts_fail(TS_ERR_USAGE,
-                     "--columns: columns are from 1 to %d, not %s", COLUMNS_MAX,
-                     name);
+      return ts_fail(TS_ERR_USAGE, "%s: columns are from 1 to %d, not %s",
+                     option, COLUMNS_MAX, name);
     *column = (int)k - 1;
     return TS_OK;
   }
@@ -259,6 +229,21 @@ static ts_err find_column(ts_log *l, const char *name, int n, int *column,
   }
   return ts_fail(TS_ERR_DATA, WHERE "the header has no column \"%s\"",
                  AT_LINE(l), name);
+}
+
+static ts_err find_sides(ts_log *l, int n, bool *named) {
+  const ts_sides *sides = l->of->sides;
+  for (int k = SIDE; k < SIDE + sides->n; k++) {
+    const char *name = sides->column[k - SIDE];
+    TS_DO(find_column(l, "--side", name, n, &l->column[k], named));
+    for (int j = USER; j < k; j++)
+      if (l->column[j] == l->column[k])
+        return ts_fail(TS_ERR_USAGE,
+                       "--side %s: --columns or --side has this column already",
+                       name);
+    if (l->column[k] >= l->least) l->least = l->column[k] + 1;
+  }
+  return TS_OK;
 }
 
 /* Which columns there are, by the first line, [P, END); *NAMED: it is a header
@@ -278,11 +263,12 @@ static ts_err find_columns(ts_log *l, const char *p, const char *end,
   for (int k = USER; k <= TIME; k++) {
     l->column[k] = !of->n_columns && k < n ? k : -1;
     if (k < of->n_columns)
-      TS_DO(find_column(l, of->columns[k], n, &l->column[k], named));
+      TS_DO(
+          find_column(l, "--columns", of->columns[k], n, &l->column[k], named));
     if (l->column[k] >= l->least) l->least = l->column[k] + 1;
   }
   l->most = of->n_columns ? 0 : l->least;
-  return TS_OK;
+  return find_sides(l, n, named);
 }
 
 /* "user_id", but not "user17", which may be one. */
@@ -369,9 +355,4 @@ done:
   if (l.gz) gzclose(l.gz);
   ts_mem_free_all(l.text, l.fields);
   return err;
-}
-
-void ts_events_reset(ts_events *x) {
-  ts_mem_free_all(x->user, x->item, x->time);
-  *x = (ts_events){0};
 }

@@ -10,14 +10,15 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "io/csv_fields.h"
-#include "io/dataset_make.h"
+#include "io/sequences_part.h"
 #include "runtime/progress.h"
 
 /* ---- samples ------------------------------------------------------------- */
 
-/* Events of a user: [item, item_end) and [next, next_end). */
+/* Events of a user: [item, item_end) and [next, next_end); the model is asked
+ * at the time of ASKED. */
 typedef struct ts_user_sample {
-  int64_t item, item_end, next, next_end;
+  int64_t item, item_end, next, next_end, asked;
 } ts_user_sample;
 
 /* Of N events of user U: train has [0, *train), test's targets are [*test, N),
@@ -41,17 +42,17 @@ static bool sample_of(const ts_sequences *s, const ts_sequences_form *f,
   divide(s, f, u, n, &train, &test);
   if (part != TS_PART_TRAIN) {
     const int64_t at = part == TS_PART_VALID ? train : test;
-    *x = (ts_user_sample){0, at, at, part == TS_PART_VALID ? test : n};
+    *x = (ts_user_sample){0, at, at, part == TS_PART_VALID ? test : n, at};
     if (k || x->next == x->next_end) return false;
     if ((shift || masked) && !at) return false;
   } else if (masked) {
-    *x = (ts_user_sample){0, train, train, train};
+    *x = (ts_user_sample){0, train, train, train, train - 1};
     if (k || train < 1) return false;
   } else if (shift) {
-    *x = (ts_user_sample){0, train - 1, 1, train};
+    *x = (ts_user_sample){0, train - 1, 1, train, train - 1};
     if (k || train < 2) return false;
   } else {
-    *x = (ts_user_sample){0, 0, k, k + 1};
+    *x = (ts_user_sample){0, 0, k, k + 1, k};
     return k < train;
   }
   if (f->max_length && x->item_end > f->max_length) {
@@ -120,13 +121,6 @@ const char *ts_sequences_before(const ts_sequences_form *f) {
   return names[f->targets];
 }
 
-/* An array of the file that is filled in order. */
-typedef struct ts_stream {
-  int64_t at; /* byte of the file */
-  int32_t n;
-  int64_t room[8192];
-} ts_stream;
-
 enum { USER, ITEM, ITEM_OFFSETS, NEXT, NEXT_OFFSETS, N_STREAMS };
 
 typedef struct ts_part {
@@ -138,8 +132,8 @@ typedef struct ts_part {
   ts_dataset_bags user, item, next;
   int64_t labels; /* byte of the file */
   ts_strangers strangers;
-  ts_stream *streams; /* (N_STREAMS) */
-  int fd;
+  ts_beside beside;
+  ts_streams streams; /* N_STREAMS, and those of beside */
 } ts_part;
 
 static int64_t negatives_of(const ts_part *p) {
@@ -166,6 +160,8 @@ static void count(ts_part *p) {
       p->n.n_samples++;
       p->n.n_items += x.item_end - x.item;
       p->n.n_next += n_next * each;
+      ts_beside_count(&p->beside, s->offsets[u] + x.item,
+                      s->offsets[u] + x.item_end, s->offsets[u] + x.asked);
       p->user.max_id = s->users.id[u]; /* they ascend */
       p->next.offsets |= n_next * each != 1;
       note_largest(p, &p->item, events + x.item, x.item_end - x.item);
@@ -182,6 +178,7 @@ static void count(ts_part *p) {
 static ts_err make_file(ts_part *p) {
   ts_err err = TS_OK;
   const int64_t n = p->n.n_samples;
+  ts_stream *streams = p->streams.of;
   hid_t file;
   ts_hdf5_lock();
   TS_TRY(ts_dataset_make(&file, p->temp, n));
@@ -192,29 +189,20 @@ static ts_err make_file(ts_part *p) {
     TS_TRY(ts_dataset_make_feature(file, ts_sequences_before(p->form), n,
                                    &p->item));
   TS_TRY(ts_dataset_make_feature(file, "next", n, &p->next));
-  p->streams[USER].at = p->user.at.values;
-  p->streams[ITEM].at = p->item.at.values;
-  p->streams[ITEM_OFFSETS].at = p->item.at.offsets;
-  p->streams[NEXT].at = p->next.at.values;
-  p->streams[NEXT_OFFSETS].at = p->next.at.offsets;
+  TS_TRY(ts_beside_make(&p->beside, file, n, &p->streams));
+  streams[USER].at = p->user.at.values;
+  streams[ITEM].at = p->item.at.values;
+  streams[ITEM_OFFSETS].at = p->item.at.offsets;
+  streams[NEXT].at = p->next.at.values;
+  streams[NEXT_OFFSETS].at = p->next.at.offsets;
 done:
   err = ts_hdf5_close(file, p->temp, err, TS_ERR_IO);
   ts_hdf5_unlock();
   return err;
 }
 
-static ts_err flush(ts_part *p, int which) {
-  ts_stream *x = &p->streams[which];
-  TS_DO(ts_pwrite(p->fd, x->room, x->n * 8, x->at, p->temp, TS_ERR_IO));
-  x->at += x->n * 8;
-  x->n = 0;
-  return TS_OK;
-}
-
 static ts_err push(ts_part *p, int which, int64_t value) {
-  ts_stream *x = &p->streams[which];
-  x->room[x->n++] = value;
-  return x->n == sizeof x->room / 8 ? flush(p, which) : TS_OK;
+  return ts_streams_put(&p->streams, which, value);
 }
 
 static ts_err put_sample(ts_part *p, int32_t u, const ts_user_sample *x,
@@ -225,6 +213,8 @@ static ts_err put_sample(ts_part *p, int32_t u, const ts_user_sample *x,
   TS_DO(push(p, USER, s->users.id[u]));
   for (int64_t i = x->item; i < x->item_end; i++)
     TS_DO(push(p, ITEM, s->items.id[events[i]]));
+  TS_DO(ts_beside_put(&p->beside, &p->streams, s->offsets[u] + x->item,
+                      s->offsets[u] + x->item_end, s->offsets[u] + x->asked));
   if (more) TS_DO(meet(&p->strangers, u));
   for (int64_t i = x->next; i < x->next_end; i++) {
     TS_DO(push(p, NEXT, s->items.id[events[i]]));
@@ -243,7 +233,7 @@ static ts_err put_labels(ts_part *p) {
   static const float zeros[16384];
   for (int64_t i = 0; i < p->n.n_samples; i += 16384) {
     const int64_t left = p->n.n_samples - i;
-    TS_DO(ts_pwrite(p->fd, zeros, 4 * (left < 16384 ? left : 16384),
+    TS_DO(ts_pwrite(p->streams.fd, zeros, 4 * (left < 16384 ? left : 16384),
                     p->labels + 4 * i, p->temp, TS_ERR_IO));
   }
   return TS_OK;
@@ -254,8 +244,8 @@ static ts_err put_all(ts_part *p) {
   ts_part_counts done = {0};
   ts_work work =
       ts_work_begin("writing", p->temp, (double)p->n.n_samples, "samples");
-  p->fd = ts_file_open(p->temp, O_RDWR);
-  if (p->fd < 0) return ts_fail_errno(TS_ERR_IO, p->temp);
+  const int fd = p->streams.fd = ts_file_open(p->temp, O_RDWR);
+  if (fd < 0) return ts_fail_errno(TS_ERR_IO, p->temp);
   TS_DO(put_labels(p));
   if (p->item.offsets) TS_DO(push(p, ITEM_OFFSETS, 0));
   if (p->next.offsets) TS_DO(push(p, NEXT_OFFSETS, 0));
@@ -265,19 +255,30 @@ static ts_err put_all(ts_part *p) {
       if (++done.n_samples % 1024 == 0)
         ts_work_at(&work, (double)done.n_samples);
     }
-  for (int k = 0; k < N_STREAMS; k++) TS_DO(flush(p, k));
-  return ts_file_sync(p->fd) == 0 ? TS_OK : ts_fail_errno(TS_ERR_IO, p->temp);
+  TS_DO(ts_streams_flush(&p->streams));
+  return ts_file_sync(fd) == 0 ? TS_OK : ts_fail_errno(TS_ERR_IO, p->temp);
 }
 
 /* ---- the files ----------------------------------------------------------- */
 
-static const char *const ends[TS_SEQUENCE_FILES] = {
-    "train.h5", "valid.h5", "test.h5", "users.csv", "items.csv"};
+static const char *const ends[TS_SIDE_CSV] = {"train.h5", "valid.h5", "test.h5",
+                                              "users.csv", "items.csv"};
 
-void ts_sequences_name(char path[TS_SEQUENCE_PATH], const char *prefix,
+int ts_sequences_files(const ts_sequences_form *f) {
+  return TS_SIDE_CSV + f->sides->n;
+}
+
+void ts_sequences_name(char path[TS_SEQUENCE_PATH], const ts_sequences_form *f,
                        int file, bool temporary) {
-  snprintf(path, TS_SEQUENCE_PATH, "%.4000s.%s%s", prefix, ends[file],
-           temporary ? ".part" : "");
+  const bool side = file >= TS_SIDE_CSV;
+  snprintf(path, TS_SEQUENCE_PATH, "%.4000s.%s%s%s", f->prefix,
+           side ? f->sides->feature[file - TS_SIDE_CSV] : ends[file],
+           side ? ".csv" : "", temporary ? ".part" : "");
+}
+
+const ts_sequence_ids *ts_sequences_ids(const ts_sequences *s, int file) {
+  if (file >= TS_SIDE_CSV) return &s->side[file - TS_SIDE_CSV].ids;
+  return file == TS_USERS_CSV ? &s->users : &s->items;
 }
 
 bool ts_sequences_has(const ts_sequences *s, const ts_sequences_form *f,
@@ -291,16 +292,19 @@ bool ts_sequences_has(const ts_sequences *s, const ts_sequences_form *f,
   case TS_PART_TEST:
     return users || s->before || f->leave > 0;
   default:
-    return (file == TS_USERS_CSV ? &s->users : &s->items)->word != NULL;
+    return ts_sequences_ids(s, file)->word != NULL;
   }
 }
 
 static ts_err write_part(const ts_sequences *s, const ts_sequences_form *f,
                          int part, ts_part_counts *counts) {
   ts_err err = TS_OK;
-  ts_part p = {.s = s, .form = f, .part = part, .fd = -1};
+  ts_part p = {.s = s, .form = f, .part = part};
+  p.beside = ts_beside_of(s, N_STREAMS);
+  p.streams = (ts_streams){.path = p.temp, .fd = -1};
+  p.streams.n = N_STREAMS + 2 * ts_beside_features(s);
   p.strangers = (ts_strangers){.s = s, .form = f};
-  ts_sequences_name(p.temp, f->prefix, part, true);
+  ts_sequences_name(p.temp, f, part, true);
   count(&p);
   if (!p.n.n_samples)
     TS_THROW(TS_ERR_DATA,
@@ -311,27 +315,31 @@ static ts_err write_part(const ts_sequences *s, const ts_sequences_form *f,
     TS_TRY(ts_mem_many(p.strangers.seen, s->items.n, INPUT));
     TS_TRY(ts_mem_many(p.strangers.drawn, f->negatives, INPUT));
   }
-  TS_TRY(ts_mem_many(p.streams, N_STREAMS, INPUT));
+  TS_TRY(ts_mem_many(p.streams.of, p.streams.n, INPUT));
   TS_TRY(make_file(&p));
   TS_TRY(put_all(&p));
   *counts = p.n;
 done:
-  if (p.fd >= 0) close(p.fd);
-  ts_mem_free_all(p.strangers.seen, p.strangers.drawn, p.streams);
+  if (p.streams.fd >= 0) close(p.streams.fd);
+  ts_mem_free_all(p.strangers.seen, p.strangers.drawn, p.streams.of);
   return err;
 }
 
 /* "user,word", and a line for each. */
-static ts_err write_words(const ts_sequence_ids *ids, const char *prefix,
+static ts_err write_words(const ts_sequences *s, const ts_sequences_form *form,
                           int file) {
   ts_err err = TS_OK;
+  const ts_sequence_ids *ids = ts_sequences_ids(s, file);
   ts_str line = {0};
   char temp[TS_SEQUENCE_PATH];
-  ts_sequences_name(temp, prefix, file, true);
+  ts_sequences_name(temp, form, file, true);
   unlink(temp);
   FILE *f = ts_file_stream(temp, "wx");
   if (!f) return ts_fail_errno(TS_ERR_IO, temp);
-  fprintf(f, "%s,word\n", file == TS_USERS_CSV ? "user" : "item");
+  fprintf(f, "%s,word\n",
+          file == TS_USERS_CSV   ? "user"
+          : file == TS_ITEMS_CSV ? "item"
+                                 : form->sides->feature[file - TS_SIDE_CSV]);
   for (int32_t i = 0; i < ids->n; i++) {
     line.n_bytes = 0;
     TS_TRY(ts_str_append(&line, "%lld,", (long long)ids->id[i]));
@@ -351,10 +359,10 @@ done:
 static ts_err finish(const ts_sequences *s, const ts_sequences_form *f,
                      ts_err err) {
   char path[TS_SEQUENCE_PATH], temp[TS_SEQUENCE_PATH];
-  for (int k = 0; k < TS_SEQUENCE_FILES; k++) {
+  for (int k = 0; k < ts_sequences_files(f); k++) {
     if (!ts_sequences_has(s, f, k)) continue;
-    ts_sequences_name(path, f->prefix, k, false);
-    ts_sequences_name(temp, f->prefix, k, true);
+    ts_sequences_name(path, f, k, false);
+    ts_sequences_name(temp, f, k, true);
     if (err == TS_OK && ts_file_rename(temp, path) != 0)
       err = ts_fail_errno(TS_ERR_IO, path);
     if (err != TS_OK) unlink(temp);
@@ -366,13 +374,10 @@ ts_err ts_sequences_write(const ts_sequences *s, const ts_sequences_form *f,
                           ts_part_counts counts[TS_PARTS]) {
   ts_err err = TS_OK;
   memset(counts, 0, TS_PARTS * sizeof *counts);
-  for (int k = 0; k < TS_SEQUENCE_FILES; k++) {
+  for (int k = 0; k < ts_sequences_files(f); k++) {
     if (!ts_sequences_has(s, f, k)) continue;
-    if (k < TS_PARTS)
-      TS_TRY(write_part(s, f, k, &counts[k]));
-    else
-      TS_TRY(
-          write_words(k == TS_USERS_CSV ? &s->users : &s->items, f->prefix, k));
+    TS_TRY(k < TS_PARTS ? write_part(s, f, k, &counts[k])
+                        : write_words(s, f, k));
   }
 done:
   return finish(s, f, err);

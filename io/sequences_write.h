@@ -15,6 +15,11 @@
  *          item is seen, which is empty in train
  *   users  test   next = s[0 .. n - 1]; no item, and nothing else
  *
+ * A side column gives each sample a feature with an id for each id of item, or
+ * seen.  Where times are kept, shift and masked have the feature time: those of
+ * item, and behind them that of the event after these, when the model is asked
+ * (of masked's train, which has all events, the last one's again).
+ *
  * With a split (ts_sequences.before) m is what is before it, and test's next is
  * what is not; shift and masked need m >= 1 there.  All of it is Local. */
 #pragma once
@@ -29,7 +34,8 @@ typedef enum {
 } ts_sequence_targets;
 
 typedef struct ts_sequences_form {
-  const char *prefix; /* of the files: PREFIX.train.h5 */
+  const char *prefix;    /* of the files: PREFIX.train.h5 */
+  const ts_sides *sides; /* those that were read */
   ts_sequence_targets targets;
   int64_t leave;
   int64_t max_length; /* of these two, the newest so many of item, and of
@@ -44,7 +50,8 @@ typedef struct ts_sequences_form {
  * none has. */
 const char *ts_sequences_before(const ts_sequences_form *);
 
-/* The files, those of words behind the parts. */
+/* The files, those of words behind the parts: PREFIX.FEATURE.csv of the first
+ * side column is TS_SIDE_CSV. */
 enum {
   TS_PART_TRAIN,
   TS_PART_VALID,
@@ -52,12 +59,15 @@ enum {
   TS_PARTS,
   TS_USERS_CSV = TS_PARTS,
   TS_ITEMS_CSV,
-  TS_SEQUENCE_FILES
+  TS_SIDE_CSV
 };
 enum { TS_SEQUENCE_PATH = 4200 };
+int ts_sequences_files(const ts_sequences_form *); /* how many there may be */
 /* PATH is PREFIX.train.h5 and so on; TEMPORARY: while it is not whole. */
-void ts_sequences_name(char path[TS_SEQUENCE_PATH], const char *prefix,
+void ts_sequences_name(char path[TS_SEQUENCE_PATH], const ts_sequences_form *,
                        int file, bool temporary);
+/* What a FILE of words is of. */
+const ts_sequence_ids *ts_sequences_ids(const ts_sequences *, int file);
 
 /* Whether ts_sequences_write writes FILE. */
 bool ts_sequences_has(const ts_sequences *, const ts_sequences_form *,
@@ -70,8 +80,10 @@ typedef struct ts_part_counts {
 } ts_part_counts;
 
 /* Writes the parts, and PREFIX.users.csv and PREFIX.items.csv where these are
- * words (columns user,word and item,word): under temporary names until all of
- * them are whole.  DATA: a part has no samples, or a user leaves too few items.
- */
+ * words (columns user,word and item,word), and PREFIX.FEATURE.csv likewise of a
+ * side column (FEATURE,word): under temporary names until all of them are
+ * whole.  Memory: 64 KiB for an array of the file that is open, and with
+ * negatives 4 bytes an item.  DATA: a part has no samples, or a user leaves too
+ * few items. */
 ts_err ts_sequences_write(const ts_sequences *, const ts_sequences_form *,
                           ts_part_counts counts[TS_PARTS]);

@@ -53,8 +53,8 @@ typedef struct ts_args {
   bool halving;
   /* convert: --sequences EVENTS, --lists, and what goes with it */
   const char *sequences, *columns, *targets, *leave, *split_at, *max_length;
-  const char *min_count, *negatives, *test;
-  bool lists;
+  const char *min_count, *negatives, *test, *side;
+  bool lists, times;
 } ts_args;
 
 typedef struct ts_command {

@@ -17,7 +17,8 @@ static const char *const targets[] = {"shift", "masked", "pairs", "users"};
 typedef struct ts_sequences_task {
   ts_sequences_of of;
   ts_sequences_form form;
-  ts_strings columns;
+  ts_strings columns, side_columns;
+  ts_sides sides;
 } ts_sequences_task;
 
 static ts_err take_targets(ts_sequences_form *f, const char *name) {
@@ -40,6 +41,11 @@ static ts_err check_together(const ts_args *a, const ts_sequences_form *f) {
   } rules[] = {
       {a->lists && a->columns, "--columns", "is not of --lists"},
       {a->lists && a->split_at, "--split-at", "is not of --lists: no times"},
+      {a->lists && a->side, "--side", "is not of --lists"},
+      {a->lists && a->times, "--times", "is not of --lists: no times"},
+      {a->side && users, "--side", "is not of --targets users"},
+      {a->side && !a->columns, "--side", "goes with --columns"},
+      {a->times && !whole, "--times", "is of --targets shift and masked"},
       {a->leave && a->split_at, "--leave", "and --split-at exclude each other"},
       {a->test && a->split_at, "--test", "and --split-at exclude each other"},
       {a->test && a->leave, "--test", "and --leave exclude each other"},
@@ -59,8 +65,11 @@ static ts_err check_together(const ts_args *a, const ts_sequences_form *f) {
   return TS_OK;
 }
 
-static ts_err take_columns(ts_sequences_task *t, const char *columns) {
+static ts_err take_columns(ts_sequences_task *t, const char *columns,
+                           const char *side) {
   TS_DO(ts_args_names(&t->columns, "--columns", columns));
+  TS_DO(ts_args_names(&t->side_columns, "--side", side));
+  TS_DO(ts_sides_take(&t->sides, t->side_columns.item, t->side_columns.n));
   if (columns && t->columns.n != 2 && t->columns.n != 3)
     return ts_fail(TS_ERR_USAGE,
                    "--columns %s is not USER,ITEM or "
@@ -77,8 +86,10 @@ static ts_err take_options(ts_sequences_task *t, const ts_args *a) {
   t->of = (ts_sequences_of){.path = a->sequences,
                             .lists = a->lists,
                             .split_at = a->split_at,
-                            .test = a->test};
-  TS_DO(take_columns(t, a->columns));
+                            .test = a->test,
+                            .sides = &t->sides,
+                            .times = a->times};
+  TS_DO(take_columns(t, a->columns, a->side));
   TS_DO(take_targets(&t->form, a->targets));
   TS_DO(ts_args_number("--leave", a->leave, LEAVE, 0, LEAVE_MAX, &leave));
   TS_DO(
@@ -89,6 +100,7 @@ static ts_err take_options(ts_sequences_task *t, const ts_args *a) {
   TS_DO(ts_args_number("--seed", a->seed, 1, 0, INT32_MAX, &seed));
   t->of.min_count = least;
   t->form.prefix = a->out;
+  t->form.sides = &t->sides;
   t->form.leave = leave;
   t->form.max_length = length;
   t->form.negatives = negatives;
@@ -99,8 +111,8 @@ static ts_err take_options(ts_sequences_task *t, const ts_args *a) {
 /* No file takes the place of the one that is read. */
 static ts_err spare(const ts_sequences_task *t) {
   char path[TS_SEQUENCE_PATH];
-  for (int k = 0; k < TS_SEQUENCE_FILES; k++) {
-    ts_sequences_name(path, t->form.prefix, k, false);
+  for (int k = 0; k < ts_sequences_files(&t->form); k++) {
+    ts_sequences_name(path, &t->form, k, false);
     if (ts_file_is_same(path, t->of.path) ||
         (t->of.test && ts_file_is_same(path, t->of.test)))
       return ts_fail(TS_ERR_USAGE, "--out %s is a file to read", path);
@@ -111,20 +123,28 @@ static ts_err spare(const ts_sequences_task *t) {
 static void report_read(const ts_sequences_task *t, const ts_sequences *s,
                         double seconds) {
   char n[3][32], path[TS_SEQUENCE_PATH];
-  const ts_sequence_ids *ids[] = {&s->users, &s->items};
   ts_info("%s%s%s: %s events, %s users, %s items in %.2f s", t->of.path,
           t->of.test ? ", " : "", t->of.test ? t->of.test : "",
           ts_str_count(n[0], s->n_events), ts_str_count(n[1], s->users.n),
           ts_str_count(n[2], s->items.n), seconds);
   for (int k = 0; k < 2 && s->header[k]; k++)
     ts_info("the first line of %s is a header", s->header[k]);
-  for (int k = 0; k < 2; k++) {
-    ts_sequences_name(path, t->form.prefix, TS_USERS_CSV + k, false);
-    if (ids[k]->word)
+  for (int k = TS_USERS_CSV; k < ts_sequences_files(&t->form); k++) {
+    const ts_sequence_ids *ids = ts_sequences_ids(s, k);
+    ts_sequences_name(path, &t->form, k, false);
+    if (k >= TS_SIDE_CSV && !ids->word)
+      ts_info("%s: %s integers", t->sides.feature[k - TS_SIDE_CSV],
+              ts_str_count(n[0], ids->n));
+    else if (k >= TS_SIDE_CSV)
+      ts_info("%s: %s words (%s, line %lld, has the first one): %s has their "
+              "numbers",
+              t->sides.feature[k - TS_SIDE_CSV], ts_str_count(n[0], ids->n),
+              ids->path, (long long)ids->line, path);
+    else if (ids->word)
       ts_info("%s are words (%s, line %lld, has the first one): %s has their "
               "numbers",
-              k ? "items" : "users", ids[k]->path, (long long)ids[k]->line,
-              path);
+              k == TS_ITEMS_CSV ? "items" : "users", ids->path,
+              (long long)ids->line, path);
   }
 }
 
@@ -135,7 +155,7 @@ static void report_written(const ts_sequences_task *t, const ts_sequences *s,
   for (int k = 0; k < TS_PARTS; k++) {
     const ts_part_counts *c = &counts[k];
     if (!c->n_samples) continue;
-    ts_sequences_name(path, t->form.prefix, k, false);
+    ts_sequences_name(path, &t->form, k, false);
     const char *before = ts_sequences_before(&t->form);
     if (before)
       ts_info("%s: %s samples, %s ids of %s, %s of next", path,
@@ -154,8 +174,8 @@ static void report_written(const ts_sequences_task *t, const ts_sequences *s,
 /* Warns of files that an earlier conversion left and this one doesn't write. */
 static void warn_of_others(const ts_sequences_task *t, const ts_sequences *s) {
   char path[TS_SEQUENCE_PATH];
-  for (int k = 0; k < TS_SEQUENCE_FILES; k++) {
-    ts_sequences_name(path, t->form.prefix, k, false);
+  for (int k = 0; k < ts_sequences_files(&t->form); k++) {
+    ts_sequences_name(path, &t->form, k, false);
     if (!ts_sequences_has(s, &t->form, k) && access(path, F_OK) == 0)
       ts_warn("%s is not of this conversion, which has no such file: it was "
               "there before",
@@ -180,6 +200,7 @@ static ts_err convert(const ts_args *a) {
 done:
   ts_sequences_reset(&s);
   ts_args_names_free(&t.columns);
+  ts_args_names_free(&t.side_columns);
   return err;
 }
 

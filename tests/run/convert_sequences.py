@@ -5,6 +5,11 @@ out event by event.
     convert_sequences.py check CASES     a line a case: PREFIX LOG OPTIONS..."""
 import argparse, collections, gzip, os, random, sys
 
+# What a log says of an event; sides: what its side columns have.
+Event = collections.namedtuple("Event", "user item time sides later")
+# before: the events of item or seen; asked: the one at whose time a model is.
+Sample = collections.namedtuple("Sample", "user before next asked")
+
 
 def make(folder):
     rnd = random.Random(7)
@@ -43,16 +48,25 @@ def make(folder):
         for u, v, _ in some:
             few[u].append(v)
         put(name + "-lists.txt", ["%d %s" % (u, " ".join(map(str, vs))) for u, vs in few.items()])
+    # Further columns: a word of its own for each item, words that come with all,
+    # integers, and all but integers; times with many ties.
+    sides = [(u, v, (t + 40) // 8, "p%d" % v, "k%d" % rnd.randrange(9), rnd.randrange(50) * 3, "07" if i == 90 else i % 7) for i, (u, v, t) in enumerate(events)]
+    head = ["kind,user,item,at,place,price,code"]
+    lines = ["%s,%d,%d,%d,%s,%d,%s" % (k, u, v, t, p, n, c) for u, v, t, p, k, n, c in sides]
+    put("sides.csv", head + lines)
+    put("sides.tsv", [line.replace(",", "\t") for line in lines])
+    put("early-sides.csv", head + lines[:cut])
+    put("late-sides.csv", ["at,item,new,user,price,place"] + ["%d,%d,0,%d,%d,q%s" % (t, v, u, n + 1, p) for u, v, t, p, k, n, c in sides[cut:]] + ["9,2,0,1000,8,p1"])
     put("lists.csv", ["%d,%s" % (u, ",\t".join(map(str, vs))) for u, vs in by_user.items()])
 
 
 def read(log, o):
-    """Events (user, item, time) as the log has them, in its order."""
+    """(user, item, time, sides) of events as the log has them, in its order."""
     text = (gzip.open if log.endswith(".gz") else open)(log, "rb").read().decode("utf-8-sig")
     rows = [line for line in text.replace("\r", "").split("\n") if line.strip()]
     if o.lists:
         rows = [row.replace(",", " ").split() for row in rows]
-        return [(row[0], item, 0) for row in rows for item in row[1:]]
+        return [(row[0], item, 0, ()) for row in rows for item in row[1:]]
     name = os.path.basename(log)
     if name == "words.csv":
         rows = ["u, 0\0i 1"] + [row.replace(",", "\0") for row in rows[2:]]
@@ -62,18 +76,20 @@ def read(log, o):
     else:
         rows = [row.replace("::", " ").replace(",", " ").split() for row in rows]
     columns = (o.columns or ",".join("123"[: len(rows[0])])).split(",")
+    n = len(columns)
+    columns += o.side
     header = [c for c in columns if not c.isdigit()]
     at = [rows[0].index(c) if c in header else int(c) - 1 for c in columns]
     rows = rows[1:] if header else rows
     number = lambda t: int(t) if t.lstrip("-").isdigit() else float(t)
-    return [(r[at[0]], r[at[1]], number(r[at[2]]) if len(at) > 2 else 0) for r in rows]
+    return [(r[at[0]], r[at[1]], number(r[at[2]]) if n > 2 else 0, tuple(r[k] for k in at[n:])) for r in rows]
 
 
 def core(events, least):
     while True:
-        users = collections.Counter(e[0] for e in events)
-        items = collections.Counter(e[1] for e in events)
-        kept = [e for e in events if users[e[0]] >= least and items[e[1]] >= least]
+        users = collections.Counter(e.user for e in events)
+        items = collections.Counter(e.item for e in events)
+        kept = [e for e in events if users[e.user] >= least and items[e.item] >= least]
         if len(kept) == len(events):
             return kept
         events = kept
@@ -88,15 +104,14 @@ def ids_of(words, kept):
 
 
 def parts_of(histories, o):
-    """{part: [(user, item or seen or None, next)]}"""
+    """{part: [Sample]}"""
     parts = {"train": [], "valid": [], "test": []}
-    for user, events in sorted(histories.items()):
-        s = [item for item, _, _ in events]
+    for user, s in sorted(histories.items()):
         if o.targets == "users":
-            parts["test"].append((user, None, s))
+            parts["test"].append(Sample(user, None, s, None))
             continue
         if o.test or o.split_at is not None:
-            m = sum(not later if o.test else t < o.split_at for _, t, later in events)
+            m = sum(not e.later if o.test else e.time < o.split_at for e in s)
             train, valid, test = s[:m], [], s[m:]
         elif o.leave and len(s) > o.leave:
             left = s[-o.leave:]
@@ -105,21 +120,21 @@ def parts_of(histories, o):
         else:
             train, valid, test = s, [], []
         if o.targets == "pairs":
-            parts["train"] += [(user, [], [x]) for x in train]
+            parts["train"] += [Sample(user, [], [x], None) for x in train]
             if valid:
-                parts["valid"].append((user, train, valid))
+                parts["valid"].append(Sample(user, train, valid, None))
             if test:
-                parts["test"].append((user, train + valid, test))
+                parts["test"].append(Sample(user, train + valid, test, None))
             continue
         newest = lambda x: x[-o.max_length:] if o.max_length else x
         if o.targets == "masked":
-            parts["train"] += [(user, newest(train), [])] if train else []
+            parts["train"] += [Sample(user, newest(train), [], train[-1])] if train else []
         elif len(train) > 1:
-            parts["train"].append((user, newest(train[:-1]), newest(train[1:])))
+            parts["train"].append(Sample(user, newest(train[:-1]), newest(train[1:]), train[-1]))
         if valid and train:
-            parts["valid"].append((user, newest(train), valid))
+            parts["valid"].append(Sample(user, newest(train), valid, valid[0]))
         if test and train + valid:
-            parts["test"].append((user, newest(train + valid), test))
+            parts["test"].append(Sample(user, newest(train + valid), test, test[0]))
     return parts
 
 
@@ -133,7 +148,7 @@ def bags(f, name, n):
 def strangers(nexts, samples, had, items, n):
     """What stands behind each target; the targets alone."""
     targets, drawn = [], []
-    for row, (user, _, want) in zip(nexts, samples):
+    for row, (user, _, want, _) in zip(nexts, samples):
         assert len(row) == len(want) * (1 + n), "targets of user %d" % user
         targets.append(row[:: 1 + n])
         for k in range(len(want)):
@@ -149,26 +164,36 @@ def check_part(path, samples, o, negatives, had, items):
     n = len(samples)
     assert f.attrs["num_samples"] == n and f["labels"].shape == (n,) and not f["labels"][()].any(), path
     assert f["labels"].dtype == numpy.float32
-    assert [x[0] for x in bags(f, "user", n)] == [s[0] for s in samples], "users"
+    assert [x[0] for x in bags(f, "user", n)] == [s.user for s in samples], "users"
     nexts = bags(f, "next", n)
     targets, drawn = strangers(nexts, samples, had, items, negatives) if negatives else (nexts, [])
-    assert targets == [s[2] for s in samples], "next"
-    for name, targets in ("item", ("shift", "masked")), ("seen", ("pairs",)):
-        assert ("sparse/" + name in f) == (o.targets in targets), name
-        if o.targets in targets:
-            assert bags(f, name, n) == [s[1] for s in samples], name
-            assert f["sparse/" + name].attrs["max_id"] == max([-1] + [x for s in samples for x in s[1]])
-    assert f["sparse/user"].attrs["max_id"] == max(s[0] for s in samples)
+    assert targets == [[e.item for e in s.next] for s in samples], "next"
+    beside = {}
+    if o.targets != "users":
+        beside["seen" if o.targets == "pairs" else "item"] = [[e.item for e in s.before] for s in samples]
+    for k, name in enumerate(o.side):
+        beside[feature_of(name)] = [[e.sides[k] for e in s.before] for s in samples]
+    if o.times:
+        beside["time"] = [[e.time for e in s.before + [s.asked]] for s in samples]
+    assert set(f["sparse"]) == {"user", "next", *beside}, list(f["sparse"])
+    for name, want in beside.items():
+        assert bags(f, name, n) == want, name
+        assert f["sparse/" + name].attrs["max_id"] == max([-1] + [x for s in want for x in s]), name
+    assert f["sparse/user"].attrs["max_id"] == max(s.user for s in samples)
     assert f["sparse/next"].attrs["max_id"] == (max(items) if negatives else max([-1] + [i for x in nexts for i in x]))
     return drawn
 
 
-def check_words(path, ids, are_words):
+def feature_of(column):
+    return "side" + column if column.isdigit() else column
+
+
+def check_words(path, name, ids, are_words):
     import csv
     assert os.path.exists(path) == are_words, path
     if are_words:
-        rows = list(csv.reader(open(path, newline="")))[1:]
-        assert rows == [[str(i), w] for w, i in sorted(ids.items(), key=lambda x: x[1])], path
+        rows = list(csv.reader(open(path, newline="")))
+        assert rows == [[name, "word"]] + [[str(i), w] for w, i in sorted(ids.items(), key=lambda x: x[1])], path
 
 
 def check(prefix, log, options):
@@ -176,31 +201,37 @@ def check(prefix, log, options):
     p.add_argument("--lists", action="store_true")
     p.add_argument("--columns")
     p.add_argument("--test")
+    p.add_argument("--side", type=lambda names: names.split(","), default=[])
+    p.add_argument("--times", action="store_true")
     p.add_argument("--targets", default="shift")
     p.add_argument("--split-at", type=float)
     for name, usual in ("leave", 2), ("max-length", 0), ("min-count", 1), ("negatives", 0), ("seed", 1):
         p.add_argument("--" + name, type=int, default=usual)
     o = p.parse_args(options)
-    every = [(*e, False) for e in read(log, o)]
+    every = [Event(*e, False) for e in read(log, o)]
     if o.test:
-        every += [(*e, True) for e in read(o.test, o)]
+        every += [Event(*e, True) for e in read(o.test, o)]
     events = core(every, o.min_count)
-    users, user_words = ids_of([e[0] for e in every], {e[0] for e in events})
-    items, item_words = ids_of([e[1] for e in every], {e[1] for e in events})
+    users, user_words = ids_of([e.user for e in every], {e.user for e in events})
+    items, item_words = ids_of([e.item for e in every], {e.item for e in events})
+    sides = [ids_of([e.sides[k] for e in every], {e.sides[k] for e in events}) for k in range(len(o.side))]
     histories = collections.defaultdict(list)
-    for u, v, t, later in events:
-        histories[users[u]].append((items[v], t, later))
+    for e in events:
+        numbers = tuple(ids[word] for (ids, _), word in zip(sides, e.sides))
+        histories[users[e.user]].append(Event(users[e.user], items[e.item], e.time, numbers, e.later))
     for h in histories.values():
-        h.sort(key=lambda x: (x[2], x[1]))
-    had = {u: {x for x, _, _ in h} for u, h in histories.items()}
+        h.sort(key=lambda e: (e.later, e.time))
+    had = {u: {e.item for e in h} for u, h in histories.items()}
     drawn = {}
     for part, samples in parts_of(histories, o).items():
         path = "%s.%s.h5" % (prefix, part)
         assert os.path.exists(path) == bool(samples), path
         if samples:
             drawn[part] = check_part(path, samples, o, 0 if part == "train" else o.negatives, had, set(items.values()))
-    check_words(prefix + ".users.csv", users, user_words)
-    check_words(prefix + ".items.csv", items, item_words)
+    check_words(prefix + ".users.csv", "user", users, user_words)
+    check_words(prefix + ".items.csv", "item", items, item_words)
+    for name, (ids, words) in zip(map(feature_of, o.side), sides):
+        check_words("%s.%s.csv" % (prefix, name), name, ids, words)
     left = [x for x in os.listdir(os.path.dirname(prefix)) if x.endswith(".part")]
     assert not left, left
     return drawn, items

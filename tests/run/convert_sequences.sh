@@ -64,6 +64,25 @@ good test-pairs early.txt --test "$work/late.txt" --targets pairs
 good test-words early.csv --test "$work/late.csv" --targets pairs
 good test-short early-lists.txt --lists --test "$work/late-lists.txt" --max-length 4
 good test-new early-lists.txt --lists --test "$work/late-lists.txt" --targets pairs --negatives 5
+# Side columns, by name and by number, and times.
+timed="--columns user,item,at"
+good side-one sides.csv $timed --side place
+good side-all sides.csv $timed --side place,price,kind,code --times
+all=$n_begun
+good side-numbers sides.tsv --columns 2,3,4 --side 6,1 --times
+good side-both sides.csv --columns 2,item,4 --side 7,price
+good side-untimed sides.csv --columns user,item --side place,price --leave 1
+good side-short sides.csv $timed --side kind,price --times --max-length 3
+good side-core sides.csv $timed --side place,code --times --min-count 8
+good side-split sides.csv $timed --side place --times --split-at 6
+good side-test early-sides.csv $timed --side place,price --times --test "$work/late-sides.csv"
+good side-pairs sides.csv $timed --side place,price --targets pairs --leave 3 --negatives 4
+good side-test-pairs early-sides.csv $timed --side place,price --test "$work/late-sides.csv" --targets pairs
+good side-masked sides.csv $timed --side kind,price --times --targets masked
+good side-masked-short sides.csv $timed --side kind --times --targets masked --max-length 2 --leave 1
+good times-only close.txt --times --negatives 3 --max-length 5
+good times-close close.txt --times
+good times-masked early-sides.csv $timed --test "$work/late-sides.csv" --times --targets masked --max-length 4
 # Items that a user never had.
 good n-one events.txt --negatives 20 --seed 3
 good n-again events.txt --negatives 20 --seed 3
@@ -78,6 +97,8 @@ good two timed.tsv --max-length 5
 run=
 end
 check "says how many" grep -q 'out/plain.train.h5: 3[0-9] samples, [0-9]* ids of item, [0-9]* of next' "$work/said-1"
+check "side columns of words" grep -q 'place: [0-9]* words (.*sides.csv, line 2, has the first one): .*/side-all.place.csv has their numbers' "$work/said-$all"
+check "side columns of integers" grep -q 'price: [0-9]* integers' "$work/said-$all"
 check "as worked out" $python "$oracle" check "$work/cases"
 
 # A run reads them.
@@ -136,6 +157,30 @@ wrong 3 'none.txt: has no events' events.txt --test "$work/none.txt"
 wrong 3 'timed.tsv: has times, the log before it has none' events.txt --test "$work/timed.tsv"
 wrong 3 'events.txt: has no times, the log before it has some' timed.tsv --test "$work/events.txt"
 wrong 3 'time.txt: line 4: time "x" is no number' timed.tsv --test "$work/time.txt"
+# Side columns and times.
+wrong 2 '--side is not of --lists' lists.txt --lists --side 3
+wrong 2 '--side is not of --targets users' sides.csv $timed --side kind --targets users
+wrong 2 '--side goes with --columns' timed.tsv --side 3
+wrong 2 "--side: a feature can't be called label" sides.csv $timed --side kind,label
+wrong 2 "--side: a feature can't be called users" sides.csv $timed --side users
+wrong 2 '--side has side5 twice' sides.csv $timed --side 5,side5
+wrong 2 '--side at: --columns or --side has this column already' sides.csv $timed --side at
+wrong 2 '--side 1: --columns or --side has this column already' sides.csv $timed --side kind,1
+wrong 2 '--side: columns are from 1 to 1024, not 0' sides.csv $timed --side 0
+wrong 2 'less than 104 letters and no /' sides.csv $timed --side a/b
+wrong 2 '--side has 17 columns, 16 are the most' sides.csv $timed --side 1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17
+wrong 3 'sides.csv: line 1: the header has no column "colour"' sides.csv $timed --side colour
+wrong 3 'late-sides.csv: line 1: the header has no column "kind"' early-sides.csv $timed --side kind --test "$work/late-sides.csv"
+wrong 3 'sides.tsv: line 1: has 7 columns, at least 8 are expected' sides.tsv --columns 2,3,4 --side 8
+printf 'user,item,kind\n1,2,a\n1,3,\n' > "$work/no-kind.csv"; wrong 3 'no-kind.csv: line 3: has no kind' no-kind.csv --columns user,item --side kind
+printf 'user,item,when\n1,2,3\n1,3,4.5\n' > "$work/half.csv"
+wrong 2 '--times is not of --lists' lists.txt --lists --times
+wrong 2 '--times is of --targets shift and masked' timed.tsv --times --targets pairs
+wrong 2 '--times is of --targets shift and masked' timed.tsv --times --targets users
+wrong 3 'events.txt: has no times for --times: --columns USER,ITEM,TIME says where they are' events.txt --times
+wrong 3 '.5" is no whole number from 0 on: times are ids with --times' half.csv --columns user,item,when --times
+printf '1 2 3\n1 3 -4\n' > "$work/below.txt"; wrong 3 'below.txt: line 2: time "-4" is no whole number from 0 on' below.txt --times
+wrong 2 '--split-at 4.5 is no whole number: times are ids with --times' close.txt --times --split-at 4.5
 wrong 2 'without a deck' events.txt "$work/read.deck"
 run="${MPIRUN:-mpirun} -q -n 2"
 wrong 3 'time.txt: line 4: time "x" is no number' time.txt
@@ -143,6 +188,7 @@ wrong 3 'time.txt: line 4: time "x" is no number' time.txt
 if has_faults; then
   for fault in open:rank0:nth3 write:rank0:nth8 fsync:rank0:nth2 hdf5:rank0:nth9 flush:rank0:nth2 rename:rank0:nth1; do
     run="env TESSERA_FAULT=$fault"; wrong 1 '/no.' words.csv
+    run="env TESSERA_FAULT=$fault"; wrong 1 '/no.' sides.csv $timed --side place,kind --times
   done
 fi
 run=
@@ -156,6 +202,14 @@ check "the log stays" cmp -s "$work/self.train.h5" "$work/events.txt"
 cp "$work/events.txt" "$work/out/shift1.valid.h5"
 "$TESSERA" convert --sequences "$work/events.txt" --out "$work/out/shift1" --leave 1 > "$work/said" 2>&1
 check "a file of an earlier conversion" grep -q 'WARNING: .*/shift1.valid.h5 is not of this conversion' "$work/said"
+cp "$work/events.txt" "$work/out/side-one.price.csv"
+"$TESSERA" convert --sequences "$work/sides.csv" --out "$work/out/side-one" $timed --side price,place > "$work/said" 2>&1
+check "a list of an earlier conversion's words" grep -q 'WARNING: .*/side-one.price.csv is not of this conversion' "$work/said"
+check "the others are of this one" test "$(grep -c WARNING "$work/said")" = 1
+cp "$work/sides.csv" "$work/self.place.csv"
+"$TESSERA" convert --sequences "$work/self.place.csv" --out "$work/self" $timed --side place > "$work/said" 2> "$work/err"; code=$?
+check "the log as a list of words: code 2, not $code" test $code = 2
+check "the log as a list of words stays" cmp -s "$work/self.place.csv" "$work/sides.csv"
 films=${TESSERA_DATA_DIR:-}/ml-1m-seq/ml-1m.5core.txt
 if [ -r "$films" ]; then
   check "MovieLens" "$TESSERA" convert --sequences "$films" --out "$work/films" --max-length 200 --negatives 100 > "$work/said"
