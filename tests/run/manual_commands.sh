@@ -91,6 +91,7 @@ awk 'BEGIN { print "user,age,city,clicked,ad"; for (i = 0; i < 400; i++)
   printf "u%d,%d,c%d,%d,a%d\n", i, 20 + i % 50, i % 7, i % 3 == 0, i * 7 % 100 }' > rides.csv
 cp rides.csv day2.csv
 awk 'BEGIN { for (i = 0; i < 400; i++) print i % 40 "," i * 7 % 30 }' > events.csv
+awk 'BEGIN { print "user,item,when,kind"; for (i = 0; i < 400; i++) print i % 40 "," i * 7 % 30 "," 10 * i ",k" i % 7 }' > clicks-in-shop.csv
 cat > model.deck <<'DECK'
 run = { name = "model"; epochs = 4.0; log_every = 5; valid_every = 10; threads = 1; };
 data = { train = "rides.csv"; eval = "day2.csv"; format = "csv"; global_batch = 16; split = { valid = 0.25; }; synthetic = { samples = 500; };
