@@ -22,14 +22,31 @@ enum {
 };
 
 /* Arrays of attention: those that are read come first. */
-enum { Q, K, V, D_O, O, DQ, DK, DV, LSE, WORK, OFFSETS, N_ARRAYS, READ = O };
+enum {
+  Q,
+  K,
+  V,
+  D_O,
+  O,
+  DQ,
+  DK,
+  DV,
+  LSE,
+  WORK,
+  OFFSETS,
+  BIAS,
+  DBIAS,
+  WHEN,
+  N_ARRAYS,
+  READ = O
+};
 
 /* The engine's: x (rows, dim), y (rows, length), z (rows, dim), and gradients
  * of x and y; of weights. */
 enum { X, Y, Z, DX, DY, DW, N_SIDES };
 
 typedef struct ts_attention_case {
-  int length, dim, heads, tokens, threads, iters, causal, kind;
+  int length, dim, heads, tokens, threads, iters, causal, kind, times;
   const char *backend;
   ts_device *device;
   ts_lane *lane;
@@ -83,6 +100,35 @@ done:
   return err;
 }
 
+/* Biases by time, of events that are up to a day apart, the next one asked for
+ * at the time of this one. */
+static ts_err create_times(ts_attention_case *c) {
+  ts_err err = TS_OK;
+  double *when = NULL, now = 1e9;
+  ts_attention_args *a = &c->args;
+  const size_t bytes = (size_t)a->n_tokens * sizeof *when;
+  const int64_t n = (int64_t)c->heads * TS_TIME_BUCKETS;
+  TS_TRY(ts_mem_many(when, a->n_tokens, MISC));
+  for (int64_t t = 0; t < a->n_tokens; t++) {
+    uint32_t word[4];
+    ts_rng4(word, 1, TS_RNG_TEST, (uint64_t)t, 11, 0);
+    now += floor(pow(86400, (double)ts_rng_unit(word[0])));
+    when[t] = now;
+  }
+  TS_TRY(room(&c->array[WHEN], c, (int64_t)bytes));
+  TS_TRY(ts_lane_copy(c->lane, c->array[WHEN].ptr, when, bytes));
+  TS_TRY(ts_lane_sync(c->lane));
+  TS_TRY(draw(&c->array[BIAS], c, n, 12));
+  TS_TRY(room(&c->array[DBIAS], c, 4 * n));
+  a->when = a->asked = c->array[WHEN].ptr;
+  a->time_bias = c->array[BIAS].ptr;
+  a->dtime_bias = c->array[DBIAS].ptr;
+  a->n_times = TS_TIME_BUCKETS;
+done:
+  ts_mem_free(when);
+  return err;
+}
+
 /* Sequences of the length, as many as TOKENS are enough for. */
 static ts_err create_attention(ts_attention_case *c) {
   const int64_t n = c->tokens > c->length ? c->tokens / c->length : 1;
@@ -117,6 +163,7 @@ static ts_err create_attention(ts_attention_case *c) {
                                 .scale = 1 / sqrtf((float)c->dim),
                                 .kind = c->kind,
                                 .causal = c->causal};
+  if (c->times) TS_DO(create_times(c));
   TS_DO(room(&b[WORK], c, ts_attention_work_bytes(&c->args)));
   c->args.work = b[WORK].ptr;
   return TS_OK;
@@ -257,6 +304,7 @@ static ts_err read_options(ts_attention_case *c, const ts_args *a) {
       TS_BENCH_WHOLE("threads", &c->threads, 0, 1024, "0: all"),
       TS_BENCH_WHOLE("iters", &c->iters, 1, ITERS_MAX, "turns"),
       TS_BENCH_CHOICE("causal", &c->causal, "0|1", "1: of earlier tokens"),
+      TS_BENCH_CHOICE("times", &c->times, "0|1", "1: with biases by time"),
       TS_BENCH_CHOICE("kind", &c->kind, "softmax|silu", "of weights"),
       TS_BENCH_WORD("backend", &c->backend, "whose memory and kernels")};
   return ts_bench_keys(a, 0, keys, (int)(sizeof keys / sizeof *keys));

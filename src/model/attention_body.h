@@ -80,25 +80,66 @@ static void near_of(const attention_head *d, const attention_tile *w,
   }
 }
 
-/* TO[c]: the bucket of time from the tile's key R to its query c. */
-static void times_of(const attention_head *d, const attention_tile *w,
-                     int64_t r, int32_t to[TILE]) {
-  const ts_attention_args *t = d->t;
-  const double *asked = t->asked + d->begin + w->i;
-  const double when = t->when[d->begin + w->j + r];
-  TS_EACH(c, w->n_i)
-  to[c] = ts_time_bucket((float)fabs(asked[c] - when), time_edges, t->n_times);
+/* ---- biases by time ------------------------------------------------------ */
+
+/* When a tile's queries are asked: the first and the last time of them. */
+typedef struct attention_asked {
+  const double *at;
+  double first, last;
+} attention_asked;
+
+static attention_asked asked_of(const attention_head *d,
+                                const attention_tile *w) {
+  const double *at = d->t->asked + d->begin + w->i;
+  attention_asked a = {at, at[0], at[0]};
+  for (int64_t c = 1; c < w->n_i; c++) {
+    if (at[c] < a.first) a.first = at[c];
+    if (at[c] > a.last) a.last = at[c];
+  }
+  return a;
 }
 
+/* The times from a tile's key to its queries, which are of the buckets from
+ * least to most. */
+typedef struct attention_far {
+  float by[TILE];
+  int32_t least, most;
+} attention_far;
+
+TS_BODY void far_of(attention_far *f, const attention_head *d,
+                    const attention_tile *w, const attention_asked *a,
+                    int64_t r) {
+  const int32_t n = d->t->n_times;
+  const double when = d->t->when[d->begin + w->j + r];
+  const double before = a->first - when, after = a->last - when;
+  const double near = before > 0 ? before : after < 0 ? -after : 0;
+  const double end = after > -before ? after : -before;
+  f->least = ts_time_bucket((float)near, time_edges, n);
+  f->most = ts_time_bucket((float)end, time_edges, n);
+  TS_EACH(c, w->n_i)
+  f->by[c] = ts_time_within((float)fabs(a->at[c] - when));
+}
+
+/* A tile's times are of few buckets, so that comparing them with each of these
+ * edges takes less than a lookup for each pair. */
 static void add_time_bias(const attention_head *d, const attention_tile *w,
                           float *restrict x) {
   const float *bias = d->t->time_bias + (int64_t)d->h * d->t->n_times;
-  int32_t at[TILE];
+  const attention_asked asked = asked_of(d, w);
+  attention_far f;
+  float add[TILE];
   for (int64_t r = 0; r < w->n_j; r++) {
-    times_of(d, w, r, at);
-    TS_EACH(c, w->n_i) x[r * TILE + c] += bias[at[c]];
+    far_of(&f, d, w, &asked, r);
+    TS_EACH(c, w->n_i) add[c] = bias[f.least];
+    for (int32_t b = f.least + 1; b <= f.most; b++) {
+      const float edge = time_edges[b], own = bias[b];
+      TS_EACH(c, w->n_i) add[c] = f.by[c] >= edge ? own : add[c];
+    }
+    TS_EACH(c, w->n_i) x[r * TILE + c] += add[c];
   }
 }
+
+/* ---- scores, with what is added to them ---------------------------------- */
 
 /* X (keys, TILE) from queries QT (dim, TILE), which are scaled.  Before the
  * panel of a corner's diagonal it's left as it is. */

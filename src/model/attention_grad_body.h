@@ -96,14 +96,43 @@ static void add_bias_grad(const attention_head *d, const attention_tile *w,
     part[ts_attention_bucket(d->t, w->i - w->j - (TILE - 1) + k)] += near[k];
 }
 
-/* One after the other: neighbours are of one bucket, mostly. */
+/* Sums by bucket of a tile's columns: rows [least, most) of SUM (buckets,
+ * TILE), those that some key has had. */
+typedef struct time_sums {
+  float sum[TS_TIME_BUCKETS * TILE];
+  int32_t least, most;
+} time_sums;
+
+static void make_room_for(time_sums *s, const attention_far *f) {
+  if (s->least == s->most) s->least = s->most = f->least;
+  while (s->least > f->least)
+    memset(s->sum + --s->least * TILE, 0, TILE * sizeof *s->sum);
+  while (s->most <= f->most)
+    memset(s->sum + s->most++ * TILE, 0, TILE * sizeof *s->sum);
+}
+
 static void add_time_grad(const attention_head *d, const attention_tile *w,
                           const float *restrict dx, float *part) {
-  int32_t at[TILE];
-  part += ts_attention_times(d->t);
+  const attention_asked asked = asked_of(d, w);
+  attention_far f;
+  time_sums s;
+  s.least = s.most = 0;
   for (int64_t r = 0; r < w->n_j; r++, dx += TILE) {
-    times_of(d, w, r, at);
-    for (int64_t c = w->corner ? r : 0; c < w->n_i; c++) part[at[c]] += dx[c];
+    far_of(&f, d, w, &asked, r);
+    make_room_for(&s, &f);
+    for (int32_t b = f.least; b <= f.most; b++) {
+      const float edge = time_edges[b];
+      const float end = b == f.most ? INFINITY : time_edges[b + 1];
+      float *restrict sum = s.sum + b * TILE;
+      TS_EACH(c, w->n_i)
+      sum[c] += f.by[c] >= edge && f.by[c] < end ? dx[c] : 0;
+    }
+  }
+  part += ts_attention_times(d->t);
+  for (int32_t b = s.least; b < s.most; b++) {
+    float sum = 0;
+    for (int64_t c = 0; c < w->n_i; c++) sum += s.sum[b * TILE + c];
+    part[b] += sum;
   }
 }
 

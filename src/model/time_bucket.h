@@ -53,16 +53,25 @@ enum { TS_TIME_BUCKETS = 146 };
   6.66898937e+18f, 9.01120093e+18f, 1.21760193e+19f
 // clang-format on
 
+/* X within what has a bucket. */
+TS_TIME_BOTH static inline float ts_time_within(float x) {
+  return x < 1 ? 1 : x > 0x1p63f ? 0x1p63f : x;
+}
+
+/* The bucket of a float with these BITS, or the one below it.  As an integer
+ * they are at most 0.0861 octaves below its logarithm: 0.2 buckets. */
+TS_TIME_BOTH static inline int32_t ts_time_guess(int32_t bits) {
+  const float below = (float)(bits - 0x3f800000) * (2.302801f / 0x1p23f);
+  return (int32_t)(below - 1e-4f); /* of 1, too, it is 0 */
+}
+
 /* Bucket of X among the first N, the last of which has all beyond; EDGE:
- * TS_TIME_EDGES.  A float's bits, as an integer, are at most 0.0861 octaves
- * below its logarithm, which is 0.2 buckets: one edge has to be looked at. */
+ * TS_TIME_EDGES. */
 TS_TIME_BOTH static inline int32_t ts_time_bucket(float x, const float *edge,
                                                   int32_t n) {
   int32_t bits;
-  x = x < 1 ? 1 : x > 0x1p63f ? 0x1p63f : x;
+  x = ts_time_within(x);
   memcpy(&bits, &x, sizeof bits);
-  const float below = (float)(bits - 0x3f800000) * (2.302801f / 0x1p23f);
-  int32_t b = (int32_t)(below - 1e-4f); /* of 1, too, it is 0 */
-  b += x >= edge[b + 1];
+  const int32_t below = ts_time_guess(bits), b = below + (x >= edge[below + 1]);
   return b < n ? b : n - 1;
 }

@@ -31,6 +31,8 @@ check "by the output" holds memory 'near(r["of_output"], r["bytes"] / 3072)'
 check "attention" bench attention dim=5 tokens=400 iters=1 heads=2 kind=silu causal=0 length=0
 check "its lengths" holds attention 'column("length") == [50, 200, 1024, 8192] and column("sequences") == [8, 2, 1, 1]'
 check "shares of products" holds attention 'all(near(r[way + "_percent"], 100 * r[way + "_gflops"] / r[way + "_products_gflops"]) for way in ["forward", "backward"])'
+check "attention with times" bench attention dim=5 tokens=400 iters=1 heads=2 kind=silu times=1 length=50
+check "its length" holds attention 'column("length") == [50]'
 
 mkdir "$work/bench"
 check "checkpoint" "$TESSERA" bench checkpoint mb=3 "dir=$work/bench" io=pwrite --json --out "$work/rows"
