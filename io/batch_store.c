@@ -65,8 +65,10 @@ static void point_samples(ts_batch_store *s) {
   s->weights = ts_batch_arena_at(&s->arena, s->weights_piece);
   b->dense = b->n_dense ? s->dense : NULL;
   b->weights = s->has_weights ? s->weights : NULL;
-  b->times.bags = ts_batch_arena_at(&s->arena, s->time_bags);
-  b->times.ids = ts_batch_arena_at(&s->arena, s->time_ids);
+  b->times = (ts_event_times){0};
+  if (s->time_bags.bytes)
+    b->times = (ts_event_times){ts_batch_arena_at(&s->arena, s->time_bags),
+                                ts_batch_arena_at(&s->arena, s->time_ids)};
   b->arena = s->arena.base;
   b->arena_bytes = s->arena.used_bytes;
 }

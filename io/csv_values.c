@@ -155,11 +155,25 @@ static ts_err find_weights(ts_csv *s) {
   return TS_OK;
 }
 
+/* What hashes or a vocabulary make of numbers are no times. */
+static ts_err check_times(const ts_csv *s) {
+  const ts_config *c = s->base.config;
+  const int32_t k = ts_feature_of_times(c);
+  const char *name;
+  if (k < 0 || s->ids[k].encoding == TS_CSV_NUMBER) return TS_OK;
+  (void)ts_feature_table(c, k, &name);
+  return ts_fail(TS_ERR_DECK,
+                 "%s: times: \"%s\" has to be numbers as they are: give it "
+                 "encoding = \"none\" in data.columns",
+                 c->deck_path, name);
+}
+
 ts_err ts_csv_values_create(ts_csv *s) {
   TS_DO(ts_mem_many(s->ids, s->n_features, INPUT));
   TS_DO(ts_mem_many(s->dense, ts_scales_count(s->base.scales), INPUT));
   TS_DO(ts_mem_many(s->parts, ts_scales_count(s->base.scales), INPUT));
   for (int32_t k = 0; k < s->n_features; k++) set_ids(s, k);
+  TS_DO(check_times(s));
   TS_DO(find_weights(s));
   for (int32_t d = 0; d < s->n_dense; d++)
     s->parts[d] = ts_time_part_of(ts_column_of_dense(s->base.config, d).part);

@@ -15,6 +15,13 @@ static const char *const taken[] = {"user", "item",  "next",  "seen",
 
 static ts_err check_name(const ts_sides *x, int32_t k) {
   const char *name = x->feature[k];
+  /* It is part of a file's name, and of a path in it. */
+  if (strchr(name, '/') || !strcmp(name, ".") ||
+      strlen(x->column[k]) >= TS_SIDE_NAME)
+    return ts_fail(TS_ERR_USAGE,
+                   "--side: a name has less than %d letters and no /, not "
+                   "\"%s\": give the column's number",
+                   TS_SIDE_NAME, x->column[k]);
   for (size_t i = 0; i < sizeof taken / sizeof *taken; i++)
     if (!strcmp(name, taken[i]))
       return ts_fail(TS_ERR_USAGE,
@@ -24,13 +31,6 @@ static ts_err check_name(const ts_sides *x, int32_t k) {
   for (int32_t i = 0; i < k; i++)
     if (!strcmp(name, x->feature[i]))
       return ts_fail(TS_ERR_USAGE, "--side has %s twice", name);
-  /* It is part of a file's name, and of a path in it. */
-  if (strchr(name, '/') || !strcmp(name, ".") ||
-      strlen(x->column[k]) >= TS_SIDE_NAME)
-    return ts_fail(TS_ERR_USAGE,
-                   "--side: a name has less than %d letters and no /, not "
-                   "\"%s\": give the column's number",
-                   TS_SIDE_NAME, x->column[k]);
   return TS_OK;
 }
 

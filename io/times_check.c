@@ -17,23 +17,51 @@ static const char *why_not(const ts_config *c, const ts_table_config *t,
   }
   if (n > 1) return "another table has it, too";
   if (t->features.n > 1) return "that table has other features, too";
-  if (t->rows != 1) return "that table has more rows than one";
+  if (t->rows != 1) return "that table's rows are not 1";
   if (t->pooling != TS_POOL_NONE) return "that table pools";
   if (t->weighted) return "that table is weighted";
+  for (int32_t k = 0; k < c->model.n_tasks; k++)
+    for (int32_t i = 0; i < c->model.tasks[k].exclude.n; i++)
+      if (ts_feature_find(c, c->model.tasks[k].exclude.item[i]) == f)
+        return "an output's exclude names it";
+  if (c->metrics.group && !strcmp(c->metrics.group, name))
+    return "metrics.group names it";
   return ts_task_reads(c, f) ? "a layer reads it for what it looks up" : NULL;
 }
 
-/* Words, and what hashes make of numbers, are no times. */
-static bool is_plain(const ts_config *c, const char *name) {
-  const bool csv = !strcmp(c->data.format, "csv");
-  const char *encoding = csv ? c->data.csv.encoding : "";
+/* Words, and what others make of numbers, are no times; of CSV see
+ * io/csv_values.c. */
+static bool is_plain(const ts_column_config *x) {
+  return (!*x->encoding || !strcmp(x->encoding, "none")) && !x->cross.n &&
+         !*x->part && !x->edges.n && !x->bins;
+}
+
+/* Ids that go take no times with them. */
+static void check_cuts(ts_deck *d, const config_setting_t *root,
+                       const char *name) {
+  const ts_config *c = d->config;
   for (int32_t k = 0; k < c->data.n_columns; k++) {
     const ts_column_config *x = &c->data.columns[k];
-    if (strcmp(x->name, name) != 0) continue;
-    if (*x->encoding) encoding = x->encoding;
-    if (x->cross.n || *x->part || x->edges.n || x->bins) return false;
+    if (!strcmp(x->name, name) && !is_plain(x))
+      ts_deck_error(d, NULL,
+                    "times: \"%.80s\" has to be numbers as they are: give it "
+                    "encoding = \"none\" in data.columns",
+                    name);
+    for (int32_t i = 0; i < c->model.n_tasks; i++)
+      if (x->max_length && c->model.tasks[i].masked &&
+          !strcmp(c->model.tasks[i].masked, x->name))
+        ts_deck_error(d, NULL,
+                      "times: max_length of \"%.80s\", of which masked hides "
+                      "ids, would move them: cut the data before (tessera "
+                      "convert --max-length) and give data.max_tokens",
+                      x->name);
   }
-  return !*encoding || !strcmp(encoding, "none");
+  if (c->data.on_bad_id == TS_ON_BAD_DROP)
+    ts_deck_error(
+        d, config_setting_lookup((config_setting_t *)root, "data.on_bad_id"),
+        "data.on_bad_id = \"drop\" would leave the times of ids that "
+        "go (\"%.80s\"): give \"stop\"",
+        name);
 }
 
 void ts_times_check(ts_deck *d, const config_setting_t *root) {
@@ -66,9 +94,5 @@ void ts_times_check(ts_deck *d, const config_setting_t *root) {
         "looked up, but %s: give it one of its own, { name = \"%.80s\"; "
         "rows = 1; dim = 4; features = [\"%.80s\"]; pooling = \"none\"; }",
         name, t->name, why, name, name);
-  if (!is_plain(c, name))
-    ts_deck_error(d, s,
-                  "times: \"%.80s\" has to be numbers as they are: give it "
-                  "encoding = \"none\" in data.columns",
-                  name);
+  check_cuts(d, root, name);
 }

@@ -259,13 +259,13 @@ ts_err ts_graph_add(ts_graph *g, const ts_layer_config *c) {
   if (ts_layer_is_timed(l) && !ops->takes_times)
     TS_THROW_LAYER(l, "it does not take the key times");
   TS_TRY(take_inputs(g, l));
-  if (ts_layer_is_timed(l)) ts_tokens_at(l->tokens)->timed = true;
   if (!l->n_in[TS_ROLE_IN] && c->in.n) {
     TS_TRY(ts_mem_extend(&g->skipped, g->n_skipped, g->n_skipped + 1,
                          sizeof *g->skipped, TS_TAG_DENSE));
     g->skipped[g->n_skipped++] = c->name;
     goto done;
   }
+  if (ts_layer_is_timed(l)) ts_tokens_at(l->tokens)->timed = true;
   TS_TRY(ops->shape(l));
   TS_TRY(append(g, l));
   l = NULL;

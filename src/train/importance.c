@@ -93,6 +93,10 @@ done:
 
 ts_err ts_importance_check(const ts_config *c, const ts_importance *o) {
   char name[NAME];
+  if (o->repeats && ts_feature_of_times(c) >= 0)
+    return ts_fail(TS_ERR_USAGE,
+                   "--importance permutes a column at a time, and times (key "
+                   "times of a layer) go with the ids that they are of");
   for (int32_t i = 0; o->repeats && i < o->features->n; i++) {
     int32_t k = 0;
     for (; k < count_all(c); k++) {

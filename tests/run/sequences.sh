@@ -152,12 +152,18 @@ awk -F, -v OFS=, 'NR == 40 { $5 = $5 "|1000000000|1000000000" } 1' "$work/train.
 check "more times" mistake 2 3 'of when, which a layer takes for their times: it wants as many, or one more' --set data.train="$work/times.csv"
 awk -F, -v OFS=, 'NR == 40 { $5 = "-7" } 1' "$work/train.csv" > "$work/times.csv"
 check "a time below 0" mistake 2 3 'times.csv:40: column "when": a time is a number from 0 on: "-7"' --set data.train="$work/times.csv"
-check "times of a table that has rows" mistake 2 2 'times: "when" is of table when, of which nothing is looked up, but that table has more rows than one' --set tables.when.rows=50
+check "times of a table that has rows" mistake 2 2 'times: "when" is of table when, of which nothing is looked up, but that table'"'"'s rows are not 1' --set tables.when.rows=50
 check "times that are pooled" mistake 2 2 'of which nothing is looked up, but that table pools' --set tables.when.pooling=sum
 check "times that a layer reads" mistake 2 2 'but a layer reads it for what it looks up' --set 'model.change=({name="each";in=["normed","kinds","when"];})'
 check "times of no feature" mistake 2 2 'layer block: times: no table has a feature "hour"' --set 'model.change=({name="block";times="hour";})'
 check "times of two features" mistake 2 2 'is another feature than that of the layers above' --set 'model.change=({name="each";times="kinds";})'
+check "times of ids that go" mistake 2 2 'data.on_bad_id = "drop" would leave the times of ids that go ("when"): give "stop"' --set data.on_bad_id=drop
+check "importance" sh -c "! '$TESSERA' eval '$work/small.deck' --set run.output='$work/r2' --importance > '$work/out' 2>&1 && grep -q 'key times of a layer) go with the ids' '$work/out'"
 check "a kind without times" mistake 2 2 'layer looks (attention): it does not take the key times' --set 'model.change=({name="looks";times="when";})'
+sed 's/\(name = "when"; kind = "ids"; encoding = \)"none"/\1"hash"/' "$work/csv.deck" > "$work/small.deck"
+check "hashed times, of a format that the file's name says" mistake 2 2 'times: "when" has to be numbers as they are' --set data.format=auto
+sed -i 's/encoding = "hash"; \(list_separator = "|"; },\) *$/\1/' "$work/small.deck"
+check "times without encoding" mistake 2 2 'times: "when" has to be numbers as they are' --set data.format=auto
 sed 's/\(name = "when"; kind = "ids"; encoding = \)"none"/\1"hash"/' "$work/csv.deck" > "$work/small.deck"
 check "hashed times" mistake 2 2 'times: "when" has to be numbers as they are: give it encoding = "none" in data.columns'
 cp "$work/csv.deck" "$work/small.deck"
