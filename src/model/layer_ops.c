@@ -57,6 +57,16 @@ TASK(, target_figures, ts_target_figures_args, "figures")
 PASSES(places, ts_places_args, "positions")
 PASSES(fm, ts_fm_args, "interaction")
 
+void ts_layer_times(const ts_layer *l, const ts_param *biases,
+                    ts_attention_args *a) {
+  const ts_tokens *t = ts_tokens_at(l->tokens);
+  a->time_bias = biases->w;
+  a->dtime_bias = biases->grad;
+  a->n_times = biases->cols;
+  a->when = t->when;
+  a->asked = t->asked;
+}
+
 /* ---- sums of columns into f32 -------------------------------------------- */
 
 ts_err ts_run_bias_grad(const ts_layer *l, const ts_layer_run *r, float *grad,

@@ -31,6 +31,10 @@ ts_err ts_run_attention(const ts_layer *, const ts_layer_run *,
                         const ts_attention_args *);
 ts_err ts_run_attention_grad(const ts_layer *, const ts_layer_run *,
                              const ts_attention_args *);
+/* A gets the biases by time of a timed layer, (heads, buckets), and its tokens'
+ * times. */
+void ts_layer_times(const ts_layer *, const ts_param *biases,
+                    ts_attention_args *a);
 ts_err ts_run_targets(const ts_layer *, const ts_layer_run *,
                       const ts_targets_args *);
 ts_err ts_run_candidates_forward(const ts_layer *, const ts_layer_run *,

@@ -36,9 +36,21 @@ def place(P, name, x, scale=1.0):
     return scale * x + w[k]
 
 
-def attention(P, name, x, causal, heads=1):
+def by_time(s, buckets):
+    """Of each token and those that it looks at."""
+    when = torch.tensor(s["when"], dtype=torch.float64)
+    passed = (when[1:, None] - when[None, :-1]).abs().clamp(min=1)
+    return (passed.log() / 0.301).long().clamp(max=buckets - 1)
+
+
+def attention(P, name, x, causal, heads=1, times=None):
     q, k, v = (z.unflatten(1, (heads, -1)).transpose(0, 1) for z in linear(P, name + ".0", x).chunk(3, -1))
-    y = F.scaled_dot_product_attention(q[None], k[None], v[None], is_causal=causal)[0]
+    mask = torch.zeros(len(x), len(x), dtype=x.dtype)
+    if causal:
+        mask = mask.masked_fill(torch.ones_like(mask, dtype=torch.bool).triu(1), float("-inf"))
+    if times is not None:
+        mask = mask + P[name + ".2.times"][:, times]
+    y = F.scaled_dot_product_attention(q[None], k[None], v[None], attn_mask=mask.expand(heads, -1, -1)[None])[0]
     return linear(P, name + ".1", y.transpose(0, 1).flatten(1))
 
 
@@ -75,7 +87,7 @@ def sasrec(P, s):
     x = place(P, "place", P["items"][s["item"]], 7.0710678)
     for i in range(2):
         b = f"block.{i}."
-        x = x + attention(P, b + "looks", norm(P, b + "before", x), True)
+        x = x + attention(P, b + "looks", norm(P, b + "before", x), True, 1, by_time(s, 50))
         x = x + mlp(P, b + "each", norm(P, b + "normed", x), 2, relu, False)
     return norm(P, "user", x)
 
@@ -93,16 +105,14 @@ def hstu(P, s):
     x = place(P, "place", P["items"][s["item"]])
     n = len(x)
     far = torch.arange(n)[:, None] - torch.arange(n)[None, :]
-    when = torch.tensor(s["when"], dtype=torch.float64)
-    passed = (when[1:, None] - when[None, :-1]).abs().clamp(min=1)
-    by_time = (passed.log() / 0.301).long().clamp(max=49)
+    times = by_time(s, 50)
     for i in range(2):
         b = f"block.{i}.unit"
         d = x.shape[1]
         u, v, q, k = F.silu(F.linear(F.layer_norm(x, (d,), eps=1e-6),
                                      P[b + ".0.weight"])).split(d, 1)
         bias = P[b + ".1.weight"][0]
-        x_ij = q @ k.T + bias[far.clamp(0, len(bias) - 1)] + P[b + ".1.times"][0][by_time]
+        x_ij = q @ k.T + bias[far.clamp(0, len(bias) - 1)] + P[b + ".1.times"][0][times]
         a = F.silu(x_ij) / n
         y = F.layer_norm(torch.where(far >= 0, a, 0.0) @ v, (d,), eps=1e-6)
         x = x + linear(P, b + ".2", u * y)
@@ -151,7 +161,8 @@ CASES = {
     "sasrec": (sasrec, 50, "item next", None,
                ['{ name = "start"; p = 0.0; }', '{ name = "place"; places = 5; }']
                + [f'{{ name = "block.{n}"; {k} = 0.0; }}' for n, k in
-                  (("kept", "p"), ("dropped", "p"), ("each", "dropout"))],
+                  (("kept", "p"), ("dropped", "p"), ("each", "dropout"))]
+               + ['{ name = "block.looks"; times = "when"; time_buckets = 50; }'],
                ("bce", 1, 1.0, False, True, 1)),
     "hstu": (hstu, 6, "item next", None,
              ['{ name = "start"; p = 0.0; }', '{ name = "place"; places = 5; }',
@@ -185,7 +196,7 @@ IN_BATCH = ("two_tower",)
 # Ids of "item" are hidden, by row 0, and found again.
 MASKED = {"bert4rec": 0.2}
 # They take the times of "item", and one more.
-TIMED = ("hstu",)
+TIMED = ("hstu", "sasrec")
 TABLE = {"user": "users", "site": "sites"}
 
 

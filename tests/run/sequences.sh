@@ -39,7 +39,7 @@ tables = ( { name = "item"; rows = 60; dim = 16; features = ["item"]; },
 table_defaults = { optimizer = { kind = "rowwise_adagrad"; lr = 0.1; }; };
 model = { layers = (
   { name = "place";  kind = "position";   in = "history"; places = 20; },
-  { name = "looks";  kind = "attention";  in = "place"; heads = 2; dropout = 0.2; },
+  { name = "looks";  kind = "attention";  in = "place"; heads = 2; dropout = 0.2; times = "when"; },
   { name = "sum";    kind = "add";        in = ["place", "looks"]; },
   { name = "normed"; kind = "layer_norm"; in = "sum"; },
   { name = "each";   kind = "mlp";        in = ["normed", "kinds"]; units = [24, 16]; dropout = 0.1; },
@@ -159,7 +159,7 @@ check "times of no feature" mistake 2 2 'layer block: times: no table has a feat
 check "times of two features" mistake 2 2 'is another feature than that of the layers above' --set 'model.change=({name="each";times="kinds";})'
 check "times of ids that go" mistake 2 2 'data.on_bad_id = "drop" would leave the times of ids that go ("when"): give "stop"' --set data.on_bad_id=drop
 check "importance" sh -c "! '$TESSERA' eval '$work/small.deck' --set run.output='$work/r2' --importance > '$work/out' 2>&1 && grep -q 'key times of a layer) go with the ids' '$work/out'"
-check "a kind without times" mistake 2 2 'layer looks (attention): it does not take the key times' --set 'model.change=({name="looks";times="when";})'
+check "a kind without times" mistake 2 2 'layer like (target_attention): it does not take the key times' --set 'model.change=({name="like";times="when";})'
 sed 's/\(name = "when"; kind = "ids"; encoding = \)"none"/\1"hash"/' "$work/csv.deck" > "$work/small.deck"
 check "hashed times, of a format that the file's name says" mistake 2 2 'times: "when" has to be numbers as they are' --set data.format=auto
 sed -i 's/encoding = "hash"; \(list_separator = "|"; },\) *$/\1/' "$work/small.deck"

@@ -13,7 +13,7 @@
 typedef enum { NO_PLACES, ALIBI } ts_attention_places;
 
 typedef struct ts_attention_options {
-  int32_t heads, dim;
+  int32_t heads, dim, time_buckets;
   int by, places;
   bool causal, output, bias;
   double dropout;
@@ -33,6 +33,8 @@ static const ts_key keys[] = {
         "a token looks at none that comes after it"),
     KEY(places, TS_KEY_CHOICE, "\"none\"", 1, 0, "none|alibi",
         "alibi: products fall with the distance, by a slope for each head"),
+    KEY(time_buckets, TS_KEY_INT32, "128", 1, TS_TIME_BUCKETS, NULL,
+        "with `times`: so many biases by the time that passed, for each head"),
     KEY(output, TS_KEY_BOOL, "true", 1, 0, NULL,
         "whether W_o and its bias are there, which give d numbers again"),
     KEY(dropout, TS_KEY_FLOAT, "0", 0, 0.999999, NULL,
@@ -44,6 +46,7 @@ static const ts_key keys[] = {
 
 typedef struct ts_attention {
   ts_rows_linear in, out;
+  ts_param *times;       /* (heads, time_buckets); NULL: none */
   int32_t heads, dim, a; /* a = heads dim */
   float *qkv, *dqkv;     /* (tokens, 3 a) */
   float *y, *dy;         /* (tokens, a); NULL: the output's own */
@@ -92,33 +95,35 @@ static ts_attention_args args_of(const ts_layer *l, int64_t batch) {
   const ts_attention *d = l->data;
   const ts_tokens *t = ts_tokens_at(l->tokens);
   const int64_t wide = 3 * (int64_t)d->a;
-  return (ts_attention_args){.q = d->qkv,
-                             .k = d->qkv ? d->qkv + d->a : NULL,
-                             .v = d->qkv ? d->qkv + 2 * d->a : NULL,
-                             .q_stride = wide,
-                             .k_stride = wide,
-                             .v_stride = wide,
-                             .o_stride = d->y ? d->a : l->out[0].stride,
-                             .o = d->y ? d->y : l->out[0].x,
-                             .out = d->y ? d->y : l->out[0].x,
-                             .d_o = d->y ? d->dy : l->out[0].dx,
-                             .lse = d->lse,
-                             .dq = d->dqkv,
-                             .dk = d->dqkv ? d->dqkv + d->a : NULL,
-                             .dv = d->dqkv ? d->dqkv + 2 * d->a : NULL,
-                             .slopes = d->slopes,
-                             .offsets = t->offsets,
-                             .n_sequences = batch,
-                             .n_tokens = t->n,
-                             .max_length = ts_tokens_longest(t),
-                             .n_heads = d->heads,
-                             .dim = d->dim,
-                             .v_dim = d->dim,
-                             .scale = 1 / sqrtf((float)d->dim),
-                             .kind = o->by ? TS_ATTENTION_SILU
-                                           : TS_ATTENTION_SOFTMAX,
-                             .causal = o->causal,
-                             .work = d->work};
+  ts_attention_args x = {.q = d->qkv,
+                         .k = d->qkv ? d->qkv + d->a : NULL,
+                         .v = d->qkv ? d->qkv + 2 * d->a : NULL,
+                         .q_stride = wide,
+                         .k_stride = wide,
+                         .v_stride = wide,
+                         .o_stride = d->y ? d->a : l->out[0].stride,
+                         .o = d->y ? d->y : l->out[0].x,
+                         .out = d->y ? d->y : l->out[0].x,
+                         .d_o = d->y ? d->dy : l->out[0].dx,
+                         .lse = d->lse,
+                         .dq = d->dqkv,
+                         .dk = d->dqkv ? d->dqkv + d->a : NULL,
+                         .dv = d->dqkv ? d->dqkv + 2 * d->a : NULL,
+                         .slopes = d->slopes,
+                         .offsets = t->offsets,
+                         .n_sequences = batch,
+                         .n_tokens = t->n,
+                         .max_length = ts_tokens_longest(t),
+                         .n_heads = d->heads,
+                         .dim = d->dim,
+                         .v_dim = d->dim,
+                         .scale = 1 / sqrtf((float)d->dim),
+                         .kind =
+                             o->by ? TS_ATTENTION_SILU : TS_ATTENTION_SOFTMAX,
+                         .causal = o->causal,
+                         .work = d->work};
+  if (d->times) ts_layer_times(l, d->times, &x);
+  return x;
 }
 
 /* The arguments in this pass, with its dropout. */
@@ -138,6 +143,8 @@ static ts_err take(ts_layer *l) {
   const int64_t n = l->spec->batch_max;
   ts_attention_args most = args_of(l, ts_tokens_at(l->tokens)->samples_max);
   most.n_tokens = n;
+  /* Weights have no place yet: that there are. */
+  if (d->times) most.time_bias = (float *)d;
   TS_DO(ts_layer_take(l, &d->qkv, n * 3 * d->a, 4));
   TS_DO(ts_layer_take(l, &d->lse, n * d->heads, 4));
   if (o->output) TS_DO(ts_layer_take(l, &d->y, n * d->a, 4));
@@ -154,6 +161,9 @@ static ts_err create(ts_layer *l, ts_lane *lane) {
   const unsigned bias = o->bias ? TS_ROWS_BIAS : 0;
   TS_DO(ts_rows_linear_make(&d->in, l, 0, x->shape.dim, x->stride, 3 * d->a, 1,
                             bias | (l->in[0].dx ? 0 : TS_ROWS_NO_DX), lane));
+  if (ts_layer_is_timed(l))
+    TS_DO(ts_layer_param(l, &d->times, 2, false, "times", d->heads,
+                         o->time_buckets, 0.02 * sqrt(3)));
   if (o->output)
     TS_DO(ts_rows_linear_make(&d->out, l, 1, d->a, d->a, l->out[0].shape.dim, 1,
                               bias, lane));
@@ -167,12 +177,23 @@ static void destroy(ts_layer *l) {
   ts_rows_linear_reset(&d->out);
 }
 
+/* With the biases by time in place. */
+static ts_err look(ts_layer *l, const ts_layer_run *r, ts_pass pass) {
+  ts_attention *d = l->data;
+  if (d->times) TS_DO(ts_layer_begin(r, d->times, pass));
+  const ts_attention_args a = args_in(l, r);
+  TS_DO(pass == TS_FORWARD ? ts_run_attention(l, r, &a)
+                           : ts_run_attention_grad(l, r, &a));
+  if (!d->times) return TS_OK;
+  if (pass == TS_BACKWARD) TS_DO(ts_layer_gave(r, &d->times, 1));
+  return ts_layer_end(r, d->times, pass);
+}
+
 static ts_err forward(ts_layer *l, const ts_layer_run *r) {
   ts_attention *d = l->data;
   const ts_layer_run rows = ts_layer_by_token(l, r);
-  const ts_attention_args a = args_in(l, r);
   TS_DO(ts_rows_linear_forward(&d->in, &rows, d->qkv, l->in[0].value->x));
-  TS_DO(ts_run_attention(l, r, &a));
+  TS_DO(look(l, r, TS_FORWARD));
   return d->y ? ts_rows_linear_forward(&d->out, &rows, l->out[0].x, d->y)
               : TS_OK;
 }
@@ -180,11 +201,10 @@ static ts_err forward(ts_layer *l, const ts_layer_run *r) {
 static ts_err backward(ts_layer *l, const ts_layer_run *r) {
   ts_attention *d = l->data;
   const ts_layer_run rows = ts_layer_by_token(l, r);
-  const ts_attention_args a = args_in(l, r);
   if (d->y)
     TS_DO(ts_rows_linear_backward(&d->out, &rows, d->dy, l->out[0].dx, d->y,
                                   l->out[0].x));
-  TS_DO(ts_run_attention_grad(l, r, &a));
+  TS_DO(look(l, r, TS_BACKWARD));
   return ts_rows_linear_backward(&d->in, &rows, l->in[0].dx, d->dqkv,
                                  l->in[0].value->x, d->qkv);
 }
@@ -198,6 +218,7 @@ const ts_layer_ops ts_layer_attention = {
     .data_bytes = sizeof(ts_attention),
     .least = 1,
     .most = 1,
+    .takes_times = true,
     .keeps_in = true,
     .keeps_out = true,
     .shape = shape,
@@ -208,7 +229,9 @@ const ts_layer_ops ts_layer_attention = {
     .page =
         "Tokens that look at each other: for each head, with\n"
         "[q, k, v] = W x + b\n"
-        "  s_ij = q_i . k_j / sqrt(dim) - slope |i - j|\n"
+        "  s_ij = q_i . k_j / sqrt(dim) - slope |i - j| + bias of the time\n"
+        "         from j to when i is asked (with `times`, as kind hstu has "
+        "it)\n"
         "  y_i = sum of p_ij v_j over the sample's tokens j (causal: j <= i)\n"
         "with p_i = softmax(s_i), or silu(s_ij) / length; then W_o y + b_o of\n"
         "the heads side by side\n"
@@ -222,7 +245,9 @@ const ts_layer_ops ts_layer_attention = {
         "  out   (T, d); without W_o (T, heads dim)\n"
         "  NAME.0.weight (3 heads dim, d), NAME.0.bias (3 heads dim): rows of\n"
         "        q, k, v; NAME.1.weight (d, heads dim), NAME.1.bias (d):\n"
-        "        uniform in +-1/sqrt(columns), as PyTorch's Linear has them\n"
+        "        uniform in +-1/sqrt(columns), as PyTorch's Linear has them;\n"
+        "        NAME.2.times (heads, time_buckets): uniform in +-0.02 "
+        "sqrt(3)\n"
         "  A. Vaswani et al., \"Attention Is All You Need\", NeurIPS 2017; "
         "silu:\n"
         "  J. Zhai et al., \"Actions Speak Louder than Words\", ICML 2024;\n"

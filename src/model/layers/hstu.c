@@ -101,13 +101,7 @@ static ts_attention_args args_of(const ts_layer *l, int64_t batch,
     a.dbias = t->bias->grad;
     a.n_buckets = o->places;
   }
-  if (t->times) {
-    a.time_bias = t->times->w;
-    a.dtime_bias = t->times->grad;
-    a.n_times = o->time_buckets;
-    a.when = ts_tokens_at(l->tokens)->when;
-    a.asked = ts_tokens_at(l->tokens)->asked;
-  }
+  if (t->times) ts_layer_times(l, t->times, &a);
   if (t->a) {
     a.v = t->a + t->v;
     a.q = t->a + 2 * t->v;
