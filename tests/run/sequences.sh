@@ -3,7 +3,7 @@
 # times, in whole runs:
 # the same on any ranks, pipelines, shardings, tiers, in two parts, on a GPU's
 # memory; eval and predict; its mistakes.
-# seconds: 100
+# seconds: 140
 . "$srcdir/tests/support/common.sh"
 not_sanitized
 command -v h5diff > /dev/null || { echo "h5diff (hdf5-tools) is not here"; exit 77; }
