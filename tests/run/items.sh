@@ -167,6 +167,18 @@ sampled_bce negatives=3
 full_softmax
 sampled_softmax negatives=3 exclude=1 frequency=1 log_q=1
 CASES
+semi="--set pipeline.kind=semi_sync --set pipeline.start_batch=4 --set checkpoint.every=6 --set checkpoint.keep=9"
+check "masks, semi_sync" go 2 masks-full_softmax masks-semi $semi
+check "masks, semi_sync is not base" sh -c "[ '$(losses masks-semi | tail -n 1)' != '$(losses masks-full_softmax-2 | tail -n 1)' ]"
+mkdir -p "$work/masks-again/checkpoints"
+cp "$work"/masks-semi/checkpoints/*06.h5 "$work/masks-again/checkpoints"
+check "masks, semi_sync goes on" go 2 masks-full_softmax masks-again $semi
+check "masks, semi_sync: same bits" same_bits "$(newest masks-semi)" "$(newest masks-again)"
+sed 's/kind = "scale"; in = "item";/kind = "linear"; in = "item"; units = 32;/; s/dim = 6;/dim = 32;/' "$work/masks-full_softmax.deck" > "$work/masks_wide.deck"
+check "masks, f32" go 1 masks_wide masks32
+check "masks, bf16" go 2 masks_wide masks16 --set run.precision=bf16
+check "masks, bf16: close" close_losses masks32 masks16 2e-2 12
+check "masks, bf16 is not f32" sh -c "! cmp -s '$work/x' '$work/y'"
 # Elsewhere the mask comes behind the ids, the oldest of 9 making room: what data
 # have that say it themselves.
 awk -F, 'NR == 1 { print; next } { n = split($2, a, "|"); m = split($3, b, "|"); x = ""; for (k = n < 9 ? 1 : 2; k <= n; k++) x = x a[k] "|"; print $1 "," $2 "," (m ? b[1] : "") > out; print $1 "," x "3," (m ? b[1] : "") }' out="$work/one.csv" "$work/items.csv" > "$work/said.csv"

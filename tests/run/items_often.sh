@@ -66,6 +66,19 @@ for by in often log_q batch batch_q; do
     check "$by, $set: same bits" same_bits "$(newest $by-2)" "$(newest $by-$set)"
   done
 done
+# The batch's negatives with embeddings that are a step late, and products in bf16.
+semi="--set pipeline.kind=semi_sync --set pipeline.start_batch=4 --set checkpoint.every=7 --set checkpoint.keep=9"
+check "batch, semi_sync" go 2 batch semi $semi
+check "batch, semi_sync is not base" differ semi batch-2
+mkdir -p "$work/again/checkpoints"
+cp "$work"/semi/checkpoints/*07.h5 "$work/again/checkpoints"
+check "batch, semi_sync goes on" go 2 batch again $semi
+check "batch, semi_sync: same bits" same_bits "$(newest semi)" "$(newest again)"
+sed 's/kind = "scale"; in = "user";/kind = "linear"; in = "user"; units = 32;/; s/dim = 6;/dim = 32;/' "$work/batch.deck" > "$work/wide.deck"
+check "batch, f32" go 1 wide wide32
+check "batch, bf16" go 2 wide wide16 --set run.precision=bf16
+check "batch, bf16: close" close_losses wide32 wide16 2e-2 14
+check "batch, bf16 is not f32" sh -c "! cmp -s '$work/x' '$work/y'"
 check "often is not even" differ often-1 even
 check "log_q is not often" differ log_q-1 often-1
 check "batch is neither" differ batch-1 often-1
