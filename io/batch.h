@@ -54,8 +54,8 @@ typedef struct ts_batch {
   /* With such a loss: the batch's micro-batches (run.accumulate; 1 in
    * evaluations).  NULL without. */
   const ts_all_items *all_items;
-  ts_event_times
-      times;   /* of the feature whose ids are such: its bags are empty */
+  /* Times of tokens, where the deck has them and the batch is for a model. */
+  ts_event_times times;
   void *owner; /* the loader's bookkeeping */
 } ts_batch;
 

@@ -155,7 +155,7 @@ static ts_err find_weights(ts_csv *s) {
   return TS_OK;
 }
 
-/* What hashes or a vocabulary make of numbers are no times. */
+/* Times are read as they are: neither hashed nor numbered as words. */
 static ts_err check_times(const ts_csv *s) {
   const ts_config *c = s->base.config;
   const int32_t k = ts_feature_of_times(c);

@@ -173,7 +173,7 @@ static ts_err add(ts_log *l, const ts_field *user, const ts_field *item,
   return TS_OK;
 }
 
-/* What the side columns have of the newest event. */
+/* Adds the side columns' values to the event that was added last. */
 static ts_err add_sides(ts_log *l) {
   for (int32_t k = 0; k < l->of->sides->n; k++)
     TS_DO(number(l, &l->to->side[k].ids, &l->fields[l->column[SIDE + k]],

@@ -77,7 +77,7 @@ int32_t ts_beside_features(const ts_sequences *s) {
   return s->sides->n + (s->time != NULL);
 }
 
-/* Of feature K; times are behind the columns. */
+/* Feature K is the times, which come after all side columns. */
 static bool is_time(const ts_beside *b, int32_t k) {
   return k == b->s->sides->n;
 }

@@ -66,7 +66,7 @@ int ts_sequences_files(const ts_sequences_form *); /* how many there may be */
 /* PATH is PREFIX.train.h5 and so on; TEMPORARY: while it is not whole. */
 void ts_sequences_name(char path[TS_SEQUENCE_PATH], const ts_sequences_form *,
                        int file, bool temporary);
-/* What a FILE of words is of. */
+/* The users, items or side column whose words FILE lists. */
 const ts_sequence_ids *ts_sequences_ids(const ts_sequences *, int file);
 
 /* Whether ts_sequences_write writes FILE. */

@@ -29,15 +29,15 @@ static const char *why_not(const ts_config *c, const ts_table_config *t,
   return ts_task_reads(c, f) ? "a layer reads it for what it looks up" : NULL;
 }
 
-/* Words, and what others make of numbers, are no times; of CSV see
- * io/csv_values.c. */
+/* Its ids are read as they are.  A CSV file's default, which is a hash, is
+ * refused by io/csv_values.c. */
 static bool is_plain(const ts_column_config *x) {
   return (!*x->encoding || !strcmp(x->encoding, "none")) && !x->cross.n &&
          !*x->part && !x->edges.n && !x->bins;
 }
 
-/* Ids that go take no times with them. */
-static void check_cuts(ts_deck *d, const config_setting_t *root,
+/* Times are read as they are, and no id goes away without its time. */
+static void check_data(ts_deck *d, const config_setting_t *root,
                        const char *name) {
   const ts_config *c = d->config;
   for (int32_t k = 0; k < c->data.n_columns; k++) {
@@ -94,5 +94,5 @@ void ts_times_check(ts_deck *d, const config_setting_t *root) {
         "looked up, but %s: give it one of its own, { name = \"%.80s\"; "
         "rows = 1; dim = 4; features = [\"%.80s\"]; pooling = \"none\"; }",
         name, t->name, why, name, name);
-  check_cuts(d, root, name);
+  check_data(d, root, name);
 }

@@ -241,7 +241,7 @@ static __global__ void __launch_bounds__(TS_ATTENTION_THREADS)
   }
 }
 
-/* Of the EACH biases that a head has in a part N, from FIRST on. */
+/* A part has EACH biases for a head: here the N of them from FIRST on. */
 struct ts_attention_bias_parts {
   const float *part;
   int64_t n_heads, each, first;

@@ -45,7 +45,7 @@ ts_attention_biases(const ts_attention_args *t) {
          (t->time_bias ? t->n_times : 0);
 }
 
-/* Where those by time begin. */
+/* The number of the first bias by time among a head's. */
 TS_ATTENTION_BOTH static inline int64_t
 ts_attention_times(const ts_attention_args *t) {
   return t->bias ? ts_attention_buckets(t) : 0;

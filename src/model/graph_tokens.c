@@ -162,37 +162,16 @@ ts_err ts_graph_place_tokens(ts_graph *g) {
 
 typedef struct ts_find_arg {
   const ts_kernels *kernels;
-  ts_tokens_args a;
+  ts_tokens_args tokens;
+  ts_token_times_args times; /* of timed ones */
+  bool timed;
 } ts_find_arg;
 
 static ts_err find_task(void *arg, ts_lane *lane) {
   (void)lane;
   const ts_find_arg *x = arg;
-  return x->kernels->tokens(&x->a);
-}
-
-typedef struct ts_find_times_arg {
-  const ts_kernels *kernels;
-  ts_token_times_args a;
-} ts_find_times_arg;
-
-static ts_err find_times_task(void *arg, ts_lane *lane) {
-  (void)lane;
-  const ts_find_times_arg *x = arg;
-  return x->kernels->token_times(&x->a);
-}
-
-static ts_err find_times(const ts_graph *g, const ts_tokens *t, ts_lane *lane) {
-  const ts_event_times *times = &g->base.pass.times;
-  const ts_find_times_arg arg = {g->spec.kernels,
-                                 {.bags = times->bags,
-                                  .ids = times->ids,
-                                  .offsets = t->offsets,
-                                  .sample = t->sample,
-                                  .when = t->when,
-                                  .asked = t->asked,
-                                  .n_tokens = t->n}};
-  return ts_lane_run(lane, "times of tokens", find_times_task, arg);
+  TS_DO(x->kernels->tokens(&x->tokens));
+  return x->timed ? x->kernels->token_times(&x->times) : TS_OK;
 }
 
 ts_err ts_graph_find_tokens(ts_graph *g, int32_t batch, ts_lane *lane) {
@@ -202,16 +181,23 @@ ts_err ts_graph_find_tokens(ts_graph *g, int32_t batch, ts_lane *lane) {
     const ts_jagged *j = &g->views.tokens[t->feature[0]];
     t->n = batch ? j->n_ids : 0;
     t->n_samples = batch;
-    const ts_find_arg arg = {g->spec.kernels,
-                             {.lengths = j->lengths,
-                              .bags = j->lengths ? NULL : j->offsets,
-                              .offsets = t->offsets,
-                              .sample = t->sample,
-                              .position = t->position,
-                              .n_samples = batch,
-                              .n_tokens = t->n}};
+    const ts_find_arg arg = {.kernels = g->spec.kernels,
+                             .tokens = {.lengths = j->lengths,
+                                        .bags = j->lengths ? NULL : j->offsets,
+                                        .offsets = t->offsets,
+                                        .sample = t->sample,
+                                        .position = t->position,
+                                        .n_samples = batch,
+                                        .n_tokens = t->n},
+                             .times = {.bags = g->base.pass.times.bags,
+                                       .ids = g->base.pass.times.ids,
+                                       .offsets = t->offsets,
+                                       .sample = t->sample,
+                                       .when = t->when,
+                                       .asked = t->asked,
+                                       .n_tokens = t->n},
+                             .timed = t->timed};
     TS_DO(ts_lane_run(lane, "tokens", find_task, arg));
-    if (t->timed) TS_DO(find_times(g, t, lane));
   }
   return TS_OK;
 }

@@ -70,7 +70,8 @@ TS_TEST(starts) {
 
 KT_CALL(run_times, token_times, ts_token_times_args)
 
-/* Of some samples a time for each token, of others one more; of none at all. */
+/* Some samples have a time for each token, others one more; in some batches no
+ * sample has any. */
 TS_TEST(times) {
   for (int i = 0; i < 24; i++) {
     lt_begin();
