@@ -255,6 +255,7 @@ done:
 const ts_source_ops ts_source_csv = {.format = "csv",
                                      .probe = probe,
                                      .has_where = true,
+                                     .has_items = true,
                                      .needs = needs,
                                      .open = open_source,
                                      .learn = ts_csv_learn,

@@ -94,7 +94,7 @@ float ts_csv_label(ts_csv *s, int32_t task) {
       [TS_CSV_REAL] = "the label is no number",
       [TS_CSV_CLASS] = "the label is no class: 0, 1, 2 and so on"};
   const ts_csv_label_kind kind = s->label_kind[task];
-  const bool predicts = s->base.split == TS_SPLIT_PREDICT;
+  const bool predicts = ts_split_is_unlabelled(s->base.split);
   const int at = s->label[task], where = s->where[task];
   double y = NAN;
   if (where >= 0) {

@@ -78,13 +78,26 @@ static ts_err need_column(int *to, const ts_csv *s, const char *file,
   return *to >= 0 ? TS_OK : no_column(s, file, name);
 }
 
+/* The same, of feature K (n_features: a dense number); data.items may lack it:
+ * the field is empty then, behind those of the line. */
+static ts_err seek_column(int *to, ts_csv *s, const char *file,
+                          const char *name, int32_t k) {
+  if (!s->base.lacks) return need_column(to, s, file, name);
+  TS_DO(find_column(to, s, file, name));
+  if (*to >= 0) return TS_OK;
+  s->base.lacks[k] = true;
+  *to = s->n_fields;
+  return TS_OK;
+}
+
 static ts_err split_header(ts_csv *s) {
   const char *header = ts_text_header(s->text), *end = header + strlen(header);
   s->n_fields = ts_csv_split(NULL, 0, header, end, s->separator);
   if (s->n_fields < 1)
     return ts_fail(TS_ERR_DATA, "the header can't be read: %.200s", header);
-  TS_DO(ts_mem_many(s->fields, s->n_fields, INPUT));
-  TS_DO(ts_mem_many(s->header, s->n_fields, INPUT));
+  TS_DO(ts_mem_many(s->fields, s->n_fields + 1, INPUT)); /* seek_column */
+  TS_DO(ts_mem_many(s->header, s->n_fields + 1, INPUT));
+  s->header[s->n_fields] = s->fields[s->n_fields] = (ts_field){"", 0};
   TS_DO(ts_mem_many(s->names, s->n_fields, INPUT));
   (void)ts_csv_split(s->header, s->n_fields, header, end, s->separator);
   ts_csv_names_sort(s->names, s->header, s->n_fields);
@@ -96,7 +109,7 @@ static ts_err split_header(ts_csv *s) {
 static ts_err find_label(int *to, ts_csv *s, const char *file,
                          const char *name) {
   TS_DO(find_column(to, s, file, name));
-  if (*to < 0 && s->base.split != TS_SPLIT_PREDICT)
+  if (*to < 0 && !ts_split_is_unlabelled(s->base.split))
     return no_column(s, file, name);
   s->base.info.unlabelled |= *to < 0;
   return TS_OK;
@@ -125,13 +138,13 @@ static ts_err find_feature(ts_csv *s, const char *file, int32_t k) {
   const ts_column_config x = ts_column_of_feature(s->base.config, k);
   ts_csv_ids *ids = &s->ids[k];
   if (!x.cross.n) {
-    TS_DO(need_column(&s->sparse[k], s, file, x.from));
+    TS_DO(seek_column(&s->sparse[k], s, file, x.from, k));
     if (ids->input >= 0) s->dense[ids->input] = s->sparse[k];
     return TS_OK;
   }
   TS_DO(ts_mem_many(ids->cross, x.cross.n, INPUT));
   for (int32_t i = 0; i < x.cross.n; i++)
-    TS_DO(need_column(&ids->cross[i], s, file, x.cross.item[i]));
+    TS_DO(seek_column(&ids->cross[i], s, file, x.cross.item[i], k));
   ids->n_cross = x.cross.n;
   s->sparse[k] = ids->cross[0];
   return TS_OK;
@@ -141,17 +154,20 @@ static ts_err find_feature(ts_csv *s, const char *file, int32_t k) {
 static ts_err find_weight(ts_csv *s, const char *file) {
   const char *name = ts_column_weight(s->base.config);
   s->weight = -1;
-  if (!name || s->base.split == TS_SPLIT_PREDICT) return TS_OK;
+  if (!name || ts_split_is_unlabelled(s->base.split)) return TS_OK;
   return need_column(&s->weight, s, file, name);
 }
 
 ts_err ts_csv_columns(ts_csv *s, const char *file) {
   const ts_config *c = s->base.config;
   TS_DO(split_header(s));
+  if (s->base.split == TS_SPLIT_ITEMS)
+    TS_DO(ts_mem_many(s->base.lacks, s->n_features + 1, INPUT));
   TS_DO(find_labels(s, file));
   TS_DO(find_weight(s, file));
   for (int32_t d = 0; d < s->n_dense; d++)
-    TS_DO(need_column(&s->dense[d], s, file, ts_column_of_dense(c, d).from));
+    TS_DO(seek_column(&s->dense[d], s, file, ts_column_of_dense(c, d).from,
+                      s->n_features));
   for (int32_t k = 0; k < s->n_features; k++) TS_DO(find_feature(s, file, k));
   return TS_OK;
 }

@@ -60,14 +60,19 @@ ts_err ts_dataset_check_rows(const ts_dataset_file *f, const ts_array *a,
                  f->in.path, name, (long long)a->rows, (long long)rows);
 }
 
+/* *LACKS: data.items may be without it; NULL: it has to be there. */
 static ts_err open_feature(ts_dataset_file *f, ts_dataset_feature *x,
-                           const char *feature, bool weighted) {
+                           const char *feature, bool weighted, bool *lacks) {
   char name[512];
   snprintf(name, sizeof name, "sparse/%s", feature);
   ts_hdf5_lock();
   const bool there = H5Lexists(f->in.file, "sparse", H5P_DEFAULT) > 0 &&
                      H5Lexists(f->in.file, name, H5P_DEFAULT) > 0;
   ts_hdf5_unlock();
+  if (!there && lacks) {
+    *lacks = true;
+    return TS_OK;
+  }
   if (!there)
     return ts_fail(TS_ERR_DATA, "%s: has no feature \"%s\"", f->in.path,
                    feature);
@@ -91,7 +96,7 @@ static ts_err open_weights(const ts_dataset *d, ts_dataset_file *f) {
   const char *given = ts_column_weight(d->base.config);
   const char *name = given ? given : "sample_weights";
   TS_DO(ts_array_open(&f->sample_weights, &f->in, name, 1, H5T_NATIVE_FLOAT, 4,
-                      given && d->base.split != TS_SPLIT_PREDICT));
+                      given && !ts_split_is_unlabelled(d->base.split)));
   return ts_dataset_check_rows(f, &f->sample_weights, name, f->n);
 }
 
@@ -123,8 +128,8 @@ static ts_err open_file(ts_dataset *d, ts_dataset_file *f, const char *path) {
     const char *name;
     const ts_table_config *t = ts_feature_table(c, i, &name);
     if (d->ids[i].input >= 0) continue;
-    TS_DO(
-        open_feature(f, &f->features[i], ts_column_from(c, name), t->weighted));
+    TS_DO(open_feature(f, &f->features[i], ts_column_from(c, name), t->weighted,
+                       d->base.lacks ? &d->base.lacks[i] : NULL));
   }
   return TS_OK;
 }
@@ -187,6 +192,8 @@ static ts_err open_all(ts_dataset *d, const ts_strings *paths,
                        const char *state) {
   TS_DO(ts_columns_of_numbers(d->base.config, "dataset"));
   TS_DO(ts_source_take_learnt(&d->base, "none", "none", state));
+  if (d->base.split == TS_SPLIT_ITEMS)
+    TS_DO(ts_mem_many(d->base.lacks, d->n_features + 1, INPUT));
   TS_DO(ts_mem_many(d->files, paths->n, INPUT));
   TS_DO(ts_mem_many(d->ids, d->n_features, INPUT));
   for (int32_t i = 0; i < d->n_features; i++)
@@ -334,6 +341,7 @@ static ts_err read_sparse(ts_dataset *d, ts_batch_store *s, int32_t i,
   int64_t n_ids = 0;
   const bool weighted = s->of[i].table->weighted;
   if (ts_batch_store_is_same(s, i) || d->ids[i].input >= 0) return TS_OK;
+  if (d->base.lacks && d->base.lacks[i]) return ts_batch_store_clear(s, i);
   if (ts_dataset_copies(s, i)) return ts_batch_store_copy(s, i);
   TS_DO(ts_batch_store_feature(
       s, i, 0, ts_dataset_is_ragged(d, i) ? TS_BAGS_OFFSETS : TS_BAGS_ONE,
@@ -385,6 +393,7 @@ const ts_source_ops ts_source_dataset = {.format = "dataset",
                                          .needs = ts_dataset_needs,
                                          .probe = probe,
                                          .has_where = true,
+                                         .has_items = true,
                                          .open = open_source,
                                          .close = close_source,
                                          .learn = learn,

@@ -242,7 +242,7 @@ static ts_err open_where(ts_dataset *d, ts_dataset_file *f, int32_t k) {
   f->where[k].set = -1;
   if (!name) return TS_OK;
   TS_DO(ts_array_open(&f->where[k], &f->in, name, 1, H5T_NATIVE_FLOAT, 4,
-                      d->base.split != TS_SPLIT_PREDICT));
+                      !ts_split_is_unlabelled(d->base.split)));
   d->base.info.unlabelled |= f->where[k].set < 0;
   return ts_dataset_check_rows(f, &f->where[k], name, f->n);
 }
@@ -284,6 +284,7 @@ static ts_err check_labels(const ts_dataset *d, const ts_dataset_file *f,
                            : ts_task_is_of_classes(&c->model.tasks[k]) ? "class"
                                                                        : NULL;
   const int32_t classes = c->model.tasks[k].classes;
+  if (ts_task_is_of_items(&c->model.tasks[k])) return TS_OK; /* it has none */
   const char *why;
   char none[80];
   snprintf(none, sizeof none, "none of its %d classes, which are 0 to %d",
@@ -299,7 +300,7 @@ static ts_err check_labels(const ts_dataset *d, const ts_dataset_file *f,
       *label = NAN;
       continue;
     }
-    if (!x && d->base.split == TS_SPLIT_PREDICT) continue;
+    if (!x && ts_split_is_unlabelled(d->base.split)) continue;
     why = wrong_with(*label, kind);
     if (!why && classes && *label >= (float)classes) why = none;
     if (why)

@@ -27,6 +27,7 @@ static const char *const deciding[] = {"data.",
 /* But for these, which decide where, how fast or what is measured. */
 static const char *const others[] = {"data.eval",
                                      "data.valid",
+                                     "data.items",
                                      "data.pin_memory",
                                      "data.input",
                                      "data.dedup",

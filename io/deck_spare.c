@@ -28,7 +28,8 @@ static bool is_initial(const char *out, const ts_config *c) {
 ts_err ts_deck_spare(const ts_config *c, const char *option, const char *out) {
   if ((c->deck_path && ts_file_is_same(out, c->deck_path)) ||
       is_one_of(out, &c->data.train) || is_one_of(out, &c->data.valid) ||
-      is_one_of(out, &c->data.eval) || is_initial(out, c))
+      is_one_of(out, &c->data.eval) || is_one_of(out, &c->data.items) ||
+      is_initial(out, c))
     return ts_fail(TS_ERR_USAGE, "%s %s is a file to read", option, out);
   return TS_OK;
 }

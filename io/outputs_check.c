@@ -98,6 +98,22 @@ static void check_not_items(ts_deck *d, const config_setting_t *s,
                   key, x->name);
 }
 
+/* Items whose vectors layers make of their features: the batch's have been
+ * made, and all others would have to be for a loss that draws or sees them. */
+static void check_tower(ts_deck *d, const config_setting_t *s,
+                        const ts_task_config *x) {
+  const ts_config *c = d->config;
+  const char *what = !draws(x, "batch") ? "draw = \"batch\""
+                     : *x->masked       ? "no masked"
+                     : x->given         ? "no given"
+                                        : NULL;
+  if (ts_task_has_tower(c, x) && what)
+    ts_deck_error(d, s,
+                  "model.outputs: items of \"%.80s\" is layer \"%.80s\", which "
+                  "makes vectors of the batch's items alone: it goes with %s",
+                  x->name, x->items, what);
+}
+
 /* The target's feature and its table. */
 static void check_target(ts_deck *d, const config_setting_t *s,
                          const ts_task_config *x) {
@@ -253,6 +269,7 @@ static void check_items(ts_deck *d, const config_setting_t *s,
                   "\"frequency\" or \"batch\": where all items are drawn "
                   "alike it changes nothing",
                   x->name);
+  check_tower(d, s, x);
   check_target(d, s, x);
   check_exclude(d, s, x);
   check_masked(d, s, x);
@@ -285,10 +302,26 @@ static void check_items(ts_deck *d, const config_setting_t *s,
                   x->name);
 }
 
+/* The items are for a tower of them. */
+static void check_data_items(ts_deck *d, const config_setting_t *root) {
+  const ts_config *c = d->config;
+  const ts_task_config *x = &c->model.tasks[0];
+  if (!c->data.items.n) return;
+  if (c->model.has_outputs && ts_task_is_of_items(x) && ts_task_has_tower(c, x))
+    return;
+  ts_deck_error(d, at(root, "data.items"),
+                "data.items is of items whose vectors a layer makes of their "
+                "features, and items = \"%.80s\" of \"%.80s\" is no layer: "
+                "an output over items names it there",
+                x->items ? x->items : "", x->name);
+}
+
 void ts_outputs_check(ts_deck *d, const config_setting_t *root) {
   const ts_config *c = d->config;
   const config_setting_t *list = at(root, "model.outputs");
-  if (!c->model.has_outputs || d->n_errors) return; /* values may be broken */
+  if (d->n_errors) return; /* values may be broken */
+  check_data_items(d, root);
+  if (!c->model.has_outputs || d->n_errors) return;
   for (int32_t k = 0; k < c->model.n_tasks; k++) {
     const ts_task_config *x = &c->model.tasks[k];
     const bool bce = ts_task_is_binary(x), classes = ts_task_is_of_classes(x);

@@ -7,6 +7,10 @@ LIST(DECK, data.train, PATHS,
          "synthetic data needs none"),
     LIST(DECK, data.eval, PATHS,
          "files of evaluation data; synthetic data needs none"),
+    LIST(DECK, data.items, PATHS,
+         "files of the items that an output ranks by a layer's vectors "
+         "(model.outputs: items), a line or sample each: CSV or data sets with "
+         "the features that these layers read"),
     WORD(DECK, data.format, STRING, "auto", "auto" TS_DATA_FORMATS(TS_OR_NAME),
          "auto looks at the file; .gz text is read as it is"),
     NUMBER(DECK, data.global_batch, INT, "0", "samples", 0, 1e9,

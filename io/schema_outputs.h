@@ -23,7 +23,8 @@ WORD(OUTPUT, name, STRING, "label", NULL, "name of the task"),
     NUMBER(OUTPUT, delta, FLOAT, "1.0", "", 1e-9, 1e9,
            "of huber: errors over it count by their size, not its square"),
     WORD(OUTPUT, items, STRING, "", NULL,
-         "of losses over items: the table whose rows they are; \"\": that of "
+         "of losses over items: the table whose rows they are, or a layer that "
+         "makes a vector of an item's features (data.items); \"\": that of "
          "target"),
     WORD(OUTPUT, target, STRING, "", NULL,
          "of losses over items: the feature whose ids are wanted"),

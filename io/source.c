@@ -77,9 +77,11 @@ static ts_err expand(ts_strings *out, const ts_strings *in) {
 
 ts_err ts_source_files(const ts_source_ops **ops, ts_strings *paths,
                        const ts_config *c, ts_split split) {
-  static const char *const names[] = {"train", "eval", "valid", "eval"};
+  static const char *const names[] = {"train", "eval", "valid", "eval",
+                                      "items"};
   const ts_strings *const lists[] = {&c->data.train, &c->data.eval,
-                                     &c->data.valid, &c->data.eval};
+                                     &c->data.valid, &c->data.eval,
+                                     &c->data.items};
   if (split == TS_SPLIT_VALID && ts_split_is_on(c)) split = TS_SPLIT_TRAIN;
   TS_DO(expand(paths, lists[split]));
   const char *first = paths->n ? paths->item[0] : NULL;
@@ -91,6 +93,12 @@ ts_err ts_source_files(const ts_source_ops **ops, ts_strings *paths,
                    "%s: no format knows it; give data.format, one of: %s",
                    first, TS_LISTED(TS_DATA_FORMATS));
   return ts_rows_refuse(c, *ops);
+}
+
+static ts_err check_items(const ts_source_ops *ops, ts_split split) {
+  if (split != TS_SPLIT_ITEMS || ops->has_items) return TS_OK;
+  return ts_fail(TS_ERR_DECK, "data.items: is CSV or a data set, not format %s",
+                 ops->format);
 }
 
 static ts_err check_where(const ts_config *c, const ts_source_ops *ops) {
@@ -131,6 +139,7 @@ ts_err ts_source_open_only(ts_source **out, const ts_config *c, ts_split split,
   ts_strings paths = {0};
   TS_TRY(ts_agree(comm, ts_source_files(&ops, &paths, c, split)));
   TS_TRY(ts_agree(comm, check_where(c, ops)));
+  TS_TRY(ts_agree(comm, check_items(ops, split)));
   const bool parts = ts_split_parts(c, split);
   TS_TRY(ops->open(&s, c, parts ? TS_SPLIT_TRAIN : split, state, &paths, comm));
   s->info.format = ops->format;

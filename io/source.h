@@ -22,8 +22,14 @@ typedef enum {
   TS_SPLIT_TRAIN,
   TS_SPLIT_EVAL,
   TS_SPLIT_VALID,
-  TS_SPLIT_PREDICT
+  TS_SPLIT_PREDICT,
+  TS_SPLIT_ITEMS /* data.items, which may lack anything: ts_source.lacks */
 } ts_split;
+
+/* Labels, and what says which samples count, are not asked for. */
+static inline bool ts_split_is_unlabelled(ts_split split) {
+  return split == TS_SPLIT_PREDICT || split == TS_SPLIT_ITEMS;
+}
 
 /* A source's description. */
 typedef struct ts_source_info {
@@ -64,6 +70,7 @@ typedef struct ts_source_ops {
   bool seekable;  /* reading samples from the middle costs no more than from the
                      start, so the planner looks at some */
   bool plain_ids; /* ids are what the data say, not made by the source */
+  bool has_items; /* it opens data.items */
   /* True when the file looks like this format (for "auto"); NULL: never. */
   bool (*probe)(const char *path);
   /* Sets the statistics that the deck gives for a feature's ids: how many a
@@ -111,6 +118,9 @@ struct ts_source {
   ts_split split;
   ts_vocabularies *vocabularies; /* NULL: no feature's ids are words */
   ts_scales *scales;             /* NULL: numbers are as they are read */
+  bool *lacks;   /* (n_features + 1) of data.items: features that the files have
+                    not, whose bags are empty or any id's; the last: some dense
+                    number, which counts as missing or 0; NULL else; owned */
   bool learning; /* for ts_source_learn_numbers read leaves ids of numbers as
                     they are in the data, -1: missing, and gives the numbers of
                     columns to ts_scales_learn, not to the batch */
@@ -149,7 +159,7 @@ ts_err ts_source_learn_numbers(ts_source *, const uint64_t *kept, bool hex,
                                ts_comm *);
 /* state_save. */
 ts_err ts_source_save_learnt(ts_source *, ts_str *text);
-void ts_source_free_learnt(ts_source *);
+void ts_source_free_learnt(ts_source *); /* and lacks */
 /* The words of a feature, which stay the source's; false where its ids are
  * none. */
 bool ts_source_words(const ts_source *, int32_t feature, ts_words *);

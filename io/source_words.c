@@ -74,6 +74,7 @@ ts_err ts_source_save_learnt(ts_source *s, ts_str *text) {
 }
 
 void ts_source_free_learnt(ts_source *s) {
+  ts_mem_free(s->lacks);
   ts_scales_destroy(s->scales);
   ts_vocabularies_destroy(s->vocabularies);
 }

@@ -187,7 +187,8 @@ typedef struct ts_task_config {
   double smoothing; /* of bce and softmax_cross_entropy */
   double delta;     /* of huber */
   /* What follows is for losses over items (base/tasks.h). */
-  char *items;        /* the table whose rows they are; "": the one of target */
+  char *items;        /* the table whose rows they are; "": the one of target;
+                         or a layer (ts_task_has_tower) */
   char *target;       /* the feature whose ids are wanted */
   int32_t negatives;  /* that are drawn for each of them in training */
   int32_t given;      /* that stand behind each of them in evaluation data */
@@ -264,10 +265,10 @@ typedef struct ts_config {
     char *trace; /* file name, "" off */
   } run;
   struct {
-    ts_strings train, valid, eval; /* absolute paths or globs, in order */
-    char *format;                  /* auto, or one of TS_DATA_FORMATS */
-    int64_t global_batch;          /* 0: batch_per_rank */
-    int64_t batch_per_rank;        /* 0: global_batch */
+    ts_strings train, valid, eval, items; /* absolute paths or globs */
+    char *format;                         /* auto, or one of TS_DATA_FORMATS */
+    int64_t global_batch;                 /* 0: batch_per_rank */
+    int64_t batch_per_rank;               /* 0: global_batch */
     bool pin_memory;
     char *input; /* kjt | columns */
     ts_strings dedup;

@@ -61,6 +61,7 @@
   X(din)                                                                       \
   X(bst)                                                                       \
   X(two_tower)                                                                 \
+  X(two_tower_items)                                                           \
   X(youtube_dnn)                                                               \
   X(mf_ccl)                                                                    \
   X(simplex)

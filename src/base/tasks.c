@@ -3,11 +3,21 @@
 
 #include "base/features.h"
 
+bool ts_task_has_tower(const ts_config *c, const ts_task_config *x) {
+  const size_t n = x->items ? strcspn(x->items, "@") : 0;
+  for (int32_t k = 0; n && k < c->model.n_layers; k++)
+    if (!strncmp(c->model.layers[k].name, x->items, n) &&
+        !c->model.layers[k].name[n])
+      return true;
+  return false;
+}
+
 int32_t ts_task_candidates(const ts_config *c, const ts_task_config *x) {
+  const bool any = !*x->items || ts_task_has_tower(c, x);
   for (int32_t t = 0, f = 0; t < c->n_tables; t++)
     for (int32_t i = 0; i < c->tables[t].features.n; i++, f++)
       if (ts_feature_is(&c->tables[t], i, x->target) &&
-          (!*x->items || !strcmp(x->items, c->tables[t].name)))
+          (any || !strcmp(x->items, c->tables[t].name)))
         return f;
   return -1;
 }

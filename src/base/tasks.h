@@ -49,6 +49,9 @@ static inline bool ts_task_meets(const ts_task_config *x, bool training) {
   return ts_task_is_of_all(x, training) || ts_task_is_in_batch(x, training);
 }
 
+/* `items` is a layer, which makes an item's vector of its features (an item
+ * tower), and not a table, whose rows they are. */
+bool ts_task_has_tower(const ts_config *, const ts_task_config *);
 /* The number of its candidates' feature: of target, in the table `items`. */
 int32_t ts_task_candidates(const ts_config *, const ts_task_config *);
 /* A layer or an output reads feature F by its name. */

@@ -90,6 +90,7 @@ static ts_err forward(ts_graph *g, int32_t from, int32_t to,
                       const ts_layer_run *run) {
   for (int32_t i = from; i < to; i++) {
     ts_layer *l = g->layers[i];
+    if (g->base.items_only && !l->of_items) continue;
     const ts_layer_run own = run_for(l, run);
     TS_DO(l->ops->forward(l, &own));
   }

@@ -3,7 +3,8 @@
  *   graph_names.c   what `in` and the outputs stand for
  *   graph_tokens.c  which values have a row for each token, and of what
  *   graph_plan.c    layers in running order, shapes, checks; creates nothing
- *   graph_items.c   outputs over items: candidates and their loss
+ *   graph_items.c   outputs over items: candidates and their loss, and which
+ *                   layers make items' vectors
  *   graph_outputs.c the logits, what nobody reads, the order
  *   graph_half.c    which values are bf16
  *   graph_rows.c    which lie in the row that joins them
@@ -103,7 +104,13 @@ ts_err ts_graph_add_own(ts_graph *, const ts_layer_ops *, const char *name,
                         ts_value **out);
 /* *V becomes the loss of output K over items, which reads it: (B, 1). */
 ts_err ts_graph_add_items(ts_graph *, int32_t k, ts_value **v);
-/* Samples have no more targets than rows.  DATA errors. */
+/* Which layers make what outputs over items read as items: they, and the tokens
+ * that they read, get of_items.  Layers are in their order. */
+void ts_graph_mark_items(ts_graph *);
+/* A layer of them reads feature F; the deck's dense features, where F is -1. */
+bool ts_graph_items_read(const ts_model *, int32_t f);
+/* Samples have no more targets than rows, and one alone where a vector that
+ * layers make of the sample is its item.  DATA errors. */
 ts_err ts_graph_check_targets(const ts_graph *, const ts_kjt *, bool training,
                               ts_slices);
 
@@ -112,8 +119,12 @@ ts_err ts_graph_check_targets(const ts_graph *, const ts_kjt *, bool training,
  * it, and it holds until the next one:
  *   LOSS     the mean loss of the sample's targets (1)
  *   FIGURES  what kernel target_figures gives (5)
- *   QUERY    the sample's last row as it is scored (dim), without training */
-enum { TS_TASK_LOSS, TS_TASK_FIGURES, TS_TASK_QUERY };
+ *   QUERY    the sample's last row as it is scored (dim), without training
+ * And an input of that layer, where layers make it:
+ *   ITEMS    items' vectors (dim), not normed: a row for each sample, or for
+ *            each target; it holds until the next pass where that is of
+ *            items_only; NULL where items are rows of a table */
+enum { TS_TASK_LOSS, TS_TASK_FIGURES, TS_TASK_QUERY, TS_TASK_ITEMS };
 const ts_value *ts_graph_task_value(const ts_model *, int32_t task, int which);
 
 /* The value called NAME of a graph, NULL where there is none. */

@@ -1,5 +1,6 @@
 /* graph_items.c - outputs over items: the layer that scores what the deck's
- * layers give with the embeddings of candidates. */
+ * layers give with items: embeddings of candidates, or what other layers make
+ * of the items' features (a tower of items). */
 #include "base/features.h"
 #include "base/mem.h"
 #include "base/tasks.h"
@@ -38,21 +39,74 @@ done:
   return err;
 }
 
+static ts_err tower(ts_graph *g, const ts_task_config *x, ts_value **out) {
+  bool skip = false;
+  TS_DO(ts_graph_find(g, g->layers[g->n - 1], x->items, out, &skip));
+  if (!skip) return TS_OK;
+  return ts_fail(TS_ERR_DECK,
+                 "%s: items of output %s is \"%s\", which is left out without "
+                 "dense features",
+                 g->spec.config->deck_path, x->name, x->items);
+}
+
 ts_err ts_graph_add_items(ts_graph *g, int32_t k, ts_value **v) {
   const ts_task_config *x = &g->spec.config->model.tasks[k];
   const int32_t f = ts_task_candidates(g->spec.config, x);
   ts_value *pair[2] = {*v};
-  TS_DO(candidates(g, x, f, &pair[1]));
+  TS_DO(ts_task_has_tower(g->spec.config, x) ? tower(g, x, &pair[1])
+                                             : candidates(g, x, f, &pair[1]));
   return ts_graph_add_own(g, &ts_layer_items, x->name, x, pair, v);
+}
+
+/* ---- towers of items ----------------------------------------------------- */
+
+/* V is read by one of their layers; so is what its own layer reads. */
+static void mark_value(ts_graph *g, const ts_value *v) {
+  if (v->tokens) ts_tokens_at(v->tokens)->of_items = true;
+  for (int32_t i = 0; i < g->n; i++)
+    for (int32_t k = 0; k < g->layers[i]->n_out; k++)
+      if (v == &g->layers[i]->out[k]) g->layers[i]->of_items = true;
+}
+
+void ts_graph_mark_items(ts_graph *g) {
+  for (int32_t i = g->n - 1; i >= 0; i--) {
+    const ts_layer *l = g->layers[i];
+    if (l->ops == &ts_layer_items) mark_value(g, l->in[1].value);
+    for (int32_t k = 0; l->of_items && k < ts_layer_n_in(l); k++)
+      mark_value(g, l->in[k].value);
+  }
+}
+
+static bool has_feature(const ts_input *in, int32_t f) {
+  const ts_emb_set *set = in->joined ? in->joined : in->value->emb;
+  const ts_tokens *t = ts_tokens_at(in->value->tokens);
+  if (f < 0 && in->value->is_input) return true;
+  for (int32_t i = 0; set && i < set->n; i++)
+    if (set->feature[i] == f) return true;
+  for (int32_t i = 0; t && i < t->n_features; i++)
+    if (t->feature[i] == f) return true;
+  return false;
+}
+
+bool ts_graph_items_read(const ts_model *m, int32_t f) {
+  const ts_graph *g = (const ts_graph *)m;
+  for (int32_t i = 0; i < g->n; i++)
+    for (int32_t k = 0; k < ts_layer_n_in(g->layers[i]); k++)
+      if (g->layers[i]->of_items && has_feature(&g->layers[i]->in[k], f))
+        return true;
+  return false;
 }
 
 const ts_value *ts_graph_task_value(const ts_model *m, int32_t task,
                                     int which) {
   const ts_graph *g = (const ts_graph *)m;
   const ts_task_config *x = &g->spec.config->model.tasks[task];
-  for (int32_t i = 0; i < g->n; i++)
-    if (g->layers[i]->ops == &ts_layer_items && g->layers[i]->options == x)
-      return &g->layers[i]->out[which];
+  for (int32_t i = 0; i < g->n; i++) {
+    const ts_layer *l = g->layers[i];
+    if (l->ops != &ts_layer_items || l->options != x) continue;
+    if (which < TS_TASK_ITEMS) return &l->out[which];
+    return l->in[1].value->emb ? NULL : l->in[1].value;
+  }
   return NULL;
 }
 
@@ -78,13 +132,30 @@ static ts_err check_sample(const ts_graph *g, const ts_layer *l,
                  (long long)m, x->target, x->name, (long long)n, name);
 }
 
+/* An item that layers make a vector of is a sample's, so that it has one. */
+static ts_err check_one(const ts_graph *g, const ts_layer *l, const ts_kjt *kjt,
+                        int32_t b) {
+  const ts_task_config *x = l->options;
+  const int32_t f = ts_task_candidates(g->spec.config, x);
+  const int64_t m = ts_jagged_length(&kjt->features[f], b);
+  if (m == 1) return TS_OK;
+  return ts_fail(TS_ERR_DATA,
+                 "a sample has %lld ids of feature %s, the target of output "
+                 "%s, whose item is one vector, \"%s\": it has to have one",
+                 (long long)m, x->target, x->name, x->items);
+}
+
 ts_err ts_graph_check_targets(const ts_graph *g, const ts_kjt *kjt,
                               bool training, ts_slices slices) {
   for (int32_t i = 0; i < g->n; i++) {
     const ts_layer *l = g->layers[i];
     if (l->ops != &ts_layer_items) continue;
     const ts_task_config *x = l->options;
-    const bool by_row = l->in[0].value->tokens && !*x->masked;
+    const ts_value *items = l->in[1].value;
+    const bool only = g->base.items_only || (!items->emb && !items->tokens);
+    for (int32_t b = 0; only && b < kjt->batch; b++)
+      TS_DO(check_one(g, l, kjt, b));
+    const bool by_row = l->in[0].value->tokens && !*x->masked && !only;
     const int32_t each = ts_task_each(l->options, training);
     for (int32_t b = 0; by_row && b < kjt->batch; b++)
       TS_DO(check_sample(g, l, kjt, b, each, slices));

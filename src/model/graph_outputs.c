@@ -200,5 +200,6 @@ ts_err ts_graph_outputs(ts_graph *g) {
   TS_DO(check_read(g));
   TS_DO(check_features(g));
   TS_DO(order(g));
+  ts_graph_mark_items(g);
   return mark_adds(g);
 }

@@ -177,7 +177,7 @@ static ts_err find_task(void *arg, ts_lane *lane) {
 ts_err ts_graph_find_tokens(ts_graph *g, int32_t batch, ts_lane *lane) {
   for (int32_t k = 0; k < g->n_tokens; k++) {
     ts_tokens *t = g->tokens[k];
-    if (t->same) continue;
+    if (t->same || (g->base.items_only && !t->of_items)) continue;
     const ts_jagged *j = &g->views.tokens[t->feature[0]];
     t->n = batch ? j->n_ids : 0;
     t->n_samples = batch;
@@ -250,7 +250,7 @@ ts_err ts_model_check_tokens(const ts_model *m, const ts_kjt *kjt,
   for (int32_t k = 0; k < g->n_tokens; k++) {
     const ts_tokens *t = g->tokens[k];
     const char *name;
-    if (t->same) continue;
+    if (t->same || (m->items_only && !t->of_items)) continue;
     const int64_t n = kjt->features[t->feature[0]].n_ids;
     (void)ts_feature_table(c, t->feature[0], &name);
     if (n > t->spec.batch_max)

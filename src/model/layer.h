@@ -62,6 +62,7 @@ typedef struct ts_tokens {
   int32_t samples_max;
   int64_t longest; /* of a sample; 0: not known */
   bool timed;      /* some layer asks when they were */
+  bool of_items;   /* a tower of items reads them (model/graph_items.c) */
   /* Of the batch under way, device memory (kernel tokens). */
   int64_t n, n_samples;
   int64_t *offsets;           /* (n_samples + 1) */
@@ -139,6 +140,7 @@ typedef struct ts_layer {
   int32_t n_out;
   ts_tokens *tokens; /* that it reads: ts_tokens_at; NULL: none */
   bool above;        /* embeddings reach it */
+  bool of_items;     /* it is of a tower of items (model/graph_items.c) */
   bool stacks; /* concat: a reader wants fields, so vectors of one width are
                   some */
   double n_weights; /* of its parameters, once it is created */

@@ -35,6 +35,8 @@ ts_err ts_run_attention_grad(const ts_layer *, const ts_layer_run *,
  * times. */
 void ts_layer_times(const ts_layer *, const ts_param *biases,
                     ts_attention_args *a);
+ts_err ts_run_tokens(const ts_layer *, const ts_layer_run *,
+                     const ts_tokens_args *);
 ts_err ts_run_targets(const ts_layer *, const ts_layer_run *,
                       const ts_targets_args *);
 ts_err ts_run_candidates_forward(const ts_layer *, const ts_layer_run *,

@@ -117,6 +117,7 @@ zoo_decks = \
   input/models/sasrec.deck \
   input/models/simplex.deck \
   input/models/two_tower.deck \
+  input/models/two_tower_items.deck \
   input/models/youtube_dnn.deck \
   input/models/wide_deep.deck \
   input/models/xdeepfm.deck

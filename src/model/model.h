@@ -68,6 +68,10 @@ struct ts_model {
    * in checkpoints, the same on all ranks, never given to ts_parallel. */
   ts_params buffers;
   ts_model_pass pass; /* set by who calls dense_forward */
+  /* Batches are items, not samples: forward passes run the layers that make
+   * their vectors (ts_task_has_tower) and no others, so that there are no
+   * logits.  Set by who makes them (train/topk_tower.c). */
+  bool items_only;
 };
 
 /* DECK errors for shapes that do not fit, naming keys or layers.  Collective
@@ -77,7 +81,8 @@ ts_err ts_model_create(ts_model **, const ts_model_spec *, ts_device *,
 void ts_model_destroy(ts_model *); /* Collective likewise; NULL: nothing */
 /* Whether a batch that was read has no more tokens than there is room for, and
  * equally many where layers join them, a time for each where layers ask for
- * these, or one more, and no more targets of outputs over items.  TRAINING:
+ * these, or one more, and no more targets of outputs over items, or one where
+ * a row of a tower of items goes with it.  TRAINING:
  * negatives are those of training.  TIMES: host memory.  DATA errors. */
 ts_err ts_model_check_tokens(const ts_model *, const ts_kjt *, bool training,
                              ts_slices, ts_event_times times);

@@ -26,7 +26,8 @@ static ts_err find_variable(ts_ebc *ebc) {
   const ts_config *c = ebc->config;
   TS_DO(ts_mem_many(ebc->once, ebc->n_features, MISC));
   for (int32_t k = 0; k < c->model.n_tasks; k++)
-    if (ts_task_is_of_items(&c->model.tasks[k]))
+    if (ts_task_is_of_items(&c->model.tasks[k]) &&
+        !ts_task_has_tower(c, &c->model.tasks[k]))
       ebc->once[ts_task_candidates(c, &c->model.tasks[k])] = true;
   const ts_strings *dedup = &c->data.dedup;
   int32_t f = 0, found = 0;

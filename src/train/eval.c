@@ -105,7 +105,7 @@ static ts_err pass_create(ts_eval_pass *p, ts_source *source) {
                                      .pooling = t->pooling,
                                      .n_threads = ts_trainer_readers(t),
                                      .serial = t->config->run.serial_lanes};
-  TS_DO(ts_ranking_create(&p->ranking, t));
+  TS_DO(ts_ranking_create(&p->ranking, t, source));
   TS_DO(ts_loader_create(&p->loader, source, &options, NULL));
   for (int k = 0; k < 2; k++)
     TS_DO(ts_ebc_batch_create(&p->inflight[k].ebc_batch, t->ebc, t->batch_max,

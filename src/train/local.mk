@@ -90,6 +90,7 @@ tessera_sources += \
   src/train/topk_rank.c \
   src/train/topk_rows.c \
   src/train/topk_rows.h \
+  src/train/topk_tower.c \
   src/train/trainer.c \
   src/train/trainer.h \
   src/train/upload.c \

@@ -31,7 +31,18 @@ static bool is_asked(const ts_config *c) {
   return asked;
 }
 
-ts_err ts_ranking_create(ts_ranking **out, ts_trainer *t) {
+ts_err ts_ranking_check(const ts_config *c) {
+  const ts_task_config *x = c->model.tasks;
+  const char *lacks = ts_task_is_of_items(x) ? ts_topk_lacks(c, x) : NULL;
+  if (!lacks || !is_asked(c)) return TS_OK;
+  return ts_fail(TS_ERR_DECK,
+                 "metrics.report or run.stop.metric is of items' ranks, and "
+                 "the items of output %s are what layer \"%s\" makes: give %s",
+                 x->name, x->items, lacks);
+}
+
+ts_err ts_ranking_create(ts_ranking **out, ts_trainer *t,
+                         const ts_source *like) {
   ts_err err = TS_OK;
   ts_ranking *r = NULL;
   const ts_config *c = t->config;
@@ -44,7 +55,7 @@ ts_err ts_ranking_create(ts_ranking **out, ts_trainer *t) {
   const int which = x->given ? TS_TASK_FIGURES : TS_TASK_QUERY;
   TS_TRY(ts_layer_values_of(&r->values, t,
                             ts_graph_task_value(t->model, 0, which)));
-  if (!x->given) TS_TRY(ts_topk_create(&r->topk, t, 0, c->metrics.k));
+  if (!x->given) TS_TRY(ts_topk_create(&r->topk, t, 0, c->metrics.k, like));
   *out = r;
   r = NULL;
 done:

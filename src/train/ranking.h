@@ -19,9 +19,13 @@
 
 typedef struct ts_ranking ts_ranking;
 
+/* A DECK error where figures are told or judged by that need what it has not.
+ */
+ts_err ts_ranking_check(const ts_config *);
 /* *OUT stays NULL where no task is over items, or no figure that is told or
- * judged by needs it (base/kinds.h).  Collective. */
-ts_err ts_ranking_create(ts_ranking **out, ts_trainer *);
+ * judged by needs it (base/kinds.h).  LIKE: as of ts_topk_create.  Collective.
+ */
+ts_err ts_ranking_create(ts_ranking **out, ts_trainer *, const ts_source *like);
 void ts_ranking_destroy(ts_ranking *);
 /* Of the batch that has just been finished.  Collective. */
 ts_err ts_ranking_add(ts_ranking *, const ts_batch *);

@@ -11,6 +11,7 @@
 #include "train/pipeline.h"
 #include "train/planning.h"
 #include "train/run_impl.h"
+#include "train/topk.h"
 
 /* PATH.old, or PATH.old.2 and so on where that is taken. */
 static ts_err old_name(ts_str *old, const char *path) {
@@ -273,6 +274,7 @@ ts_err ts_run_open_data(ts_run *r) {
   ts_err err = TS_OK;
   const ts_config *c = r->config;
   ts_str state = {0};
+  ts_source *items = NULL;
   const ts_section before = ts_watch_enter(TS_SECTION_INPUT);
   /* Who goes on learns nothing anew: words would have other words' rows. */
   const char *learnt =
@@ -295,6 +297,10 @@ ts_err ts_run_open_data(ts_run *r) {
   if (c->run.valid_every > 0)
     TS_TRY(ts_source_open(&r->valid, c, TS_SPLIT_VALID, state.text,
                           r->t->control));
+  if (c->data.items.n) {
+    TS_TRY(ts_topk_open_items(&items, r->t, r->train));
+    ts_source_close(items);
+  }
   ts_run_note_eval(r);
   char n[32];
   ts_info("data: %s, %s samples, %d dense and %d sparse features",

@@ -85,14 +85,12 @@ static void count_targets(ts_trainer *t, const ts_inflight *c) {
     t->n_targets[r] = all[r].n_targets;
 }
 
-ts_err ts_stage_forward(ts_trainer *t, ts_inflight *c, bool with_grad,
-                        ts_event *loss) {
+/* Lookup, where it has not been, and the model's layers. */
+static ts_err run_model(ts_trainer *t, ts_inflight *c, bool with_grad,
+                        float **logits) {
   ts_model *m = t->model;
   const ts_layer_hooks hooks = ts_parallel_hooks(t->dense);
   const ts_batch *b = c->batch;
-  float *logits;
-  if (ts_fault("internal"))
-    return ts_fail(TS_ERR_INTERNAL, "internal error (fault asked for)");
   if (!c->looked_up) TS_DO(ts_stage_lookup(t, c, t->compute));
   ts_inflight_trace(c, "forward");
   TS_DO(ts_lane_wait(t->compute, c->copied));
@@ -113,7 +111,17 @@ ts_err ts_stage_forward(ts_trainer *t, ts_inflight *c, bool with_grad,
   TS_DO(ts_ebc_output_end(c->ebc_batch, t->compute));
   c->arrived = ts_lane_record(t->compute);
   const ts_emb_views views = views_of(t, c);
-  TS_DO(ts_model_over_forward(m, &logits, &views, b->n, &hooks, t->compute));
+  return ts_model_over_forward(m, logits, &views, b->n, &hooks, t->compute);
+}
+
+ts_err ts_stage_forward(ts_trainer *t, ts_inflight *c, bool with_grad,
+                        ts_event *loss) {
+  const ts_layer_hooks hooks = ts_parallel_hooks(t->dense);
+  const ts_batch *b = c->batch;
+  float *logits;
+  if (ts_fault("internal"))
+    return ts_fail(TS_ERR_INTERNAL, "internal error (fault asked for)");
+  TS_DO(run_model(t, c, with_grad, &logits));
   const double sum = c->verdict.weight_sum;
   const ts_param *s = task_param(t);
   if (s) TS_DO(ts_layer_acquire(&hooks, s, TS_FORWARD, t->compute));
@@ -130,6 +138,14 @@ ts_err ts_stage_forward(ts_trainer *t, ts_inflight *c, bool with_grad,
   if (t->late) TS_DO(ts_late_loss(t, b->n, !with_grad));
   *loss = ts_lane_record(t->compute);
   return TS_OK;
+}
+
+ts_err ts_stage_items(ts_trainer *t, ts_inflight *c) {
+  float *none;
+  TS_DO(run_model(t, c, false, &none));
+  TS_DO(ts_ebc_release(c->ebc_batch, t->compute));
+  TS_DO(ts_lane_sync(t->compute));
+  return ts_ebc_input_wait(c->ebc_batch);
 }
 
 /* ---- backward ------------------------------------------------------------ */

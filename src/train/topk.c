@@ -18,6 +18,7 @@ struct ts_topk {
   const ts_task_config *task;
   ts_item_part part;
   int32_t k, feature;
+  int64_t n_below;
   int64_t *n_each; /* (W) vectors of each rank, and what they leave out */
   int64_t *bytes, *back;
   /* of a batch */
@@ -37,23 +38,58 @@ int32_t ts_topk_k(const ts_topk *x) {
   return x->k;
 }
 
-ts_err ts_topk_create(ts_topk **out, ts_trainer *t, int32_t task, int64_t k) {
+int64_t ts_topk_n_below(const ts_topk *x) {
+  return x->n_below;
+}
+
+const char *ts_topk_lacks(const ts_config *c, const ts_task_config *task) {
+  const bool tower = ts_task_has_tower(c, task);
+  return tower && !c->data.items.n
+             ? "data.items, the features of the items that are ranked"
+             : NULL;
+}
+
+/* This rank's items, and *N of all ranks. */
+static ts_err take_items(ts_topk *x, const ts_source *like, int64_t *n) {
+  ts_trainer *t = x->t;
+  const ts_config *c = t->config;
+  const ts_table_config *table = ts_feature_table(c, x->feature, NULL);
+  const int64_t first = x->task->first_item;
+  *n = table->rows - first;
+  if (!ts_task_has_tower(c, x->task)) {
+    x->part.dim = table->dim;
+    ts_item_part_set(&x->part, first, *n, t->rank, t->n_ranks);
+    return ts_item_part_look_up(&x->part, t, x->feature, x->task->normalise);
+  }
+  TS_DO(ts_item_part_run(&x->part, t, x->task, like, &x->n_below));
+  const int64_t own[2] = {x->part.n, x->n_below};
+  TS_DO(ts_comm_gather_all(t->control, x->n_each, own, sizeof own));
+  *n = x->n_below = 0;
+  for (int r = 0; r < t->n_ranks; r++) {
+    *n += x->n_each[2 * r];
+    x->n_below += x->n_each[2 * r + 1];
+  }
+  if (*n) return TS_OK;
+  return ts_fail(TS_ERR_DATA,
+                 "data.items has no item: its ids are below first_item = %lld",
+                 (long long)first);
+}
+
+ts_err ts_topk_create(ts_topk **out, ts_trainer *t, int32_t task, int64_t k,
+                      const ts_source *like) {
   ts_err err = TS_OK;
   ts_topk *x = NULL;
+  int64_t n;
   const ts_config *c = t->config;
   TS_TRY(ts_mem_alloc(&x, sizeof *x, TS_TAG_METRICS));
   x->t = t;
   x->task = &c->model.tasks[task];
   x->feature = ts_task_candidates(c, x->task);
-  const ts_table_config *table = ts_feature_table(c, x->feature, NULL);
-  const int64_t first = x->task->first_item, n = table->rows - first;
-  x->k = (int32_t)(k < n ? k : n);
-  x->part.dim = table->dim;
   TS_TRY(ts_mem_many(x->n_each, 2 * t->n_ranks, METRICS));
   TS_TRY(ts_mem_many(x->bytes, t->n_ranks, METRICS));
   TS_TRY(ts_mem_many(x->back, t->n_ranks, METRICS));
-  ts_item_part_set(&x->part, first, n, t->rank, t->n_ranks);
-  TS_TRY(ts_item_part_look_up(&x->part, t, x->feature, x->task->normalise));
+  TS_TRY(take_items(x, like, &n));
+  x->k = (int32_t)(k < n ? k : n);
   *out = x;
   x = NULL;
 done:
@@ -63,9 +99,9 @@ done:
 
 void ts_topk_destroy(ts_topk *x) {
   if (!x) return;
-  ts_mem_free_all(x->part.x, x->n_each, x->bytes, x->back, x->out_start,
-                  x->out_id, x->ids, x->scores, x->query, x->start, x->id,
-                  x->found, x->mine, x);
+  ts_mem_free_all(x->part.x, x->part.id, x->n_each, x->bytes, x->back,
+                  x->out_start, x->out_id, x->ids, x->scores, x->query,
+                  x->start, x->id, x->found, x->mine, x);
 }
 
 /* ---- what samples leave out ---------------------------------------------- */

@@ -103,8 +103,13 @@ static float length_of(const float *x, int32_t dim) {
   return fmaxf((float)sqrt(sum), 1e-12f);
 }
 
-/* Row X is item AT of the part. */
-static void put(ts_item_part *p, int64_t at, const float *x, bool normed) {
+ts_err ts_item_part_room(ts_item_part *p, int64_t n) {
+  const int64_t blocks = (n + TS_ITEM_BLOCK - 1) / TS_ITEM_BLOCK;
+  return ts_mem_many(p->x, blocks * TS_ITEM_BLOCK * p->dim + 1, METRICS);
+}
+
+void ts_item_part_put(ts_item_part *p, int64_t at, const float *x,
+                      bool normed) {
   const float by = normed ? length_of(x, p->dim) : 1;
   float *to = p->x + at / TS_ITEM_BLOCK * TS_ITEM_BLOCK * p->dim;
   for (int32_t c = 0; c < p->dim; c++)
@@ -123,8 +128,7 @@ ts_err ts_item_part_look_up(ts_item_part *p, ts_trainer *t, int32_t feature,
   ts_err err = TS_OK;
   ts_asked a = {.t = t, .feature = feature, .dim = p->dim};
   int64_t most = p->n, stride = p->dim;
-  const int64_t blocks = (p->n + TS_ITEM_BLOCK - 1) / TS_ITEM_BLOCK;
-  TS_TRY(ts_mem_many(p->x, blocks * TS_ITEM_BLOCK * p->dim + 1, METRICS));
+  TS_TRY(ts_item_part_room(p, p->n));
   TS_TRY(open(&a));
   TS_TRY(ts_comm_max_i64(t->control, &most, 1));
   const int64_t rows = rows_of(t, feature);
@@ -133,7 +137,7 @@ ts_err ts_item_part_look_up(ts_item_part *p, ts_trainer *t, int32_t feature,
     const int32_t n = (int32_t)(left < rows ? left : rows);
     TS_TRY(ask(&a, p->first + at, n, &stride));
     for (int32_t i = 0; i < n; i++)
-      put(p, at + i, a.rows + a.index[i] * stride, normed);
+      ts_item_part_put(p, at + i, a.rows + a.index[i] * stride, normed);
   }
 done:
   close(&a);

@@ -69,12 +69,13 @@ static bool is_left_out(const ts_left_out *o, int64_t q, int64_t id) {
   return false;
 }
 
-static void take(ts_heap *b, const float *score, int64_t first, int n,
-                 const ts_left_out *o, int64_t q) {
+/* Items AT and on of the part, N of them. */
+static void take(ts_heap *b, const float *score, const ts_item_part *p,
+                 int64_t at, int n, const ts_left_out *o, int64_t q) {
   for (int i = 0; i < n; i++) {
     /* No number is worse than any. */
     const float s = isnan(score[i]) ? -INFINITY : score[i];
-    const ts_found x = {first + i, s, 0};
+    const ts_found x = {ts_item_part_id(p, at + i), s, 0};
     if (b->n == b->k && s < b->heap[0].score) continue;
     if (b->n == b->k && !ts_found_before(&x, &b->heap[0])) continue;
     if (!is_left_out(o, q, x.id)) push(b, x);
@@ -101,7 +102,7 @@ static void rank_some(const ts_item_part *p, const float *query, int64_t q,
         rows[j] = query + (q + (i + j < n ? i + j : n - 1)) * p->dim;
       score_tile(score, rows, p->x + at * p->dim, p->dim);
       for (int j = 0; j < TILE && i + j < n; j++)
-        take(&best[i + j], score[j], p->first + at, items, o, q + i + j);
+        take(&best[i + j], score[j], p, at, items, o, q + i + j);
     }
   }
   for (int i = 0; i < n; i++) {

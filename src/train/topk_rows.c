@@ -9,7 +9,14 @@
 #include "model/graph.h"
 
 ts_err ts_topk_rows_check(const ts_config *c, int64_t k) {
-  if (!k || ts_task_is_of_items(c->model.tasks)) return TS_OK;
+  const ts_task_config *x = c->model.tasks;
+  if (!k) return TS_OK;
+  if (ts_task_is_of_items(x) && ts_topk_lacks(c, x))
+    return ts_fail(TS_ERR_USAGE,
+                   "topk ranks the items of output %s, which layer \"%s\" "
+                   "makes: the deck has to give %s",
+                   x->name, x->items, ts_topk_lacks(c, x));
+  if (ts_task_is_of_items(x)) return TS_OK;
   return ts_fail(TS_ERR_USAGE,
                  "topk ranks the items of an output over items, and "
                  "model.outputs has none: its loss is sampled_bce, "
@@ -34,7 +41,10 @@ static ts_err find_words(ts_topk_rows *x, const ts_source *source) {
 ts_err ts_topk_rows_open(ts_topk_rows *x, ts_trainer *t,
                          const ts_source *source, int64_t k) {
   x->t = t;
-  TS_DO(ts_topk_create(&x->topk, t, 0, k));
+  TS_DO(ts_topk_create(&x->topk, t, 0, k, source));
+  if (ts_topk_n_below(x->topk))
+    ts_note("%lld of data.items are left out: their ids are below first_item",
+            (long long)ts_topk_n_below(x->topk));
   if (ts_topk_k(x->topk) < k)
     ts_note("there are %d items: so many are written for each sample",
             ts_topk_k(x->topk));

@@ -12,6 +12,7 @@
 #include "train/graph.h"
 #include "train/pipeline.h"
 #include "train/planning.h"
+#include "train/ranking.h"
 #include "train/rows.h"
 
 void ts_settle_own(ts_err err) {
@@ -126,6 +127,7 @@ ts_err ts_trainer_start_on(ts_trainer **out, const ts_config *c, bool training,
 static ts_err check_config(const ts_trainer *t) {
   const ts_config *c = t->config;
   const ts_named *model = ts_named_of(c);
+  TS_DO(ts_ranking_check(c));
   for (int32_t i = 0; i < c->n_tables; i++) {
     ts_table_config *table = &c->tables[i];
     table->weighted_apart = table->weighted && model && model->weighted_apart;

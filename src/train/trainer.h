@@ -185,6 +185,9 @@ ts_err ts_stage_lookup(ts_trainer *, ts_inflight *, ts_lane *);
  * device apart their copies (train/late.h): predictions without WITH_GRAD. */
 ts_err ts_stage_forward(ts_trainer *, ts_inflight *, bool with_grad,
                         ts_event *loss);
+/* Forward of a batch of items, through the layers that make their vectors
+ * (model->items_only, which is set); the host waits for them. */
+ts_err ts_stage_items(ts_trainer *, ts_inflight *);
 /* With on_nan "skip" or "rollback": waits for the loss; *SKIP becomes true on
  * all ranks where any rank's is not a number; it stays true. */
 ts_err ts_stage_judge_loss(ts_trainer *, ts_event loss, bool *skip);

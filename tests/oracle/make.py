@@ -220,8 +220,8 @@ def make(name, tessera, folder):
     with open(path, "w") as f:
         f.write(sequences.deck(name) if lists else deck(name, CASES[name]))
     if lists:
-        other = sequences.TABLE.get(sequences.CASES[name][3])
-        params = initial(tessera, path, data, ["items"] + [other] * bool(other))
+        other = [sequences.TABLE[o] for o in (sequences.CASES[name][3] or "").split()]
+        params = initial(tessera, path, data, ["items"] + other)
         losses, after = sequences.train(name, params, data)
     else:
         params = initial(tessera, path, data, [t for t, _, _ in TABLES])

@@ -16,7 +16,9 @@ STEPS, BATCH, LR, SEED = 20, 16, 0.2, 5
 # Norms of rows that are nearly zero make differences of rounding larger.
 SLOW = {"hstu": 0.001}
 # Scores over 0.05, as the deck has them, do the same.
-OUTPUTS = {"hstu": 'outputs = ( { name = "next"; in = "block"; loss = "sampled_softmax"; target = "next"; negatives = 128; '
+OUTPUTS = {"two_tower_items": 'outputs = ( { name = "next"; in = "user_tower"; items = "item_tower"; loss = "sampled_softmax"; '
+                              'target = "candidate"; draw = "batch"; log_q = true; temperature = 0.1; normalise = true; } ); ',
+           "hstu": 'outputs = ( { name = "next"; in = "block"; loss = "sampled_softmax"; target = "next"; negatives = 128; '
                    'temperature = 0.5; normalise = true; exclude = ["item"]; first_item = 1; } ); '}
 ROWS = {"items": 30, "users": 11, "sites": 5}
 
@@ -133,6 +135,15 @@ def two_tower(P, s):
     return linear(P, "user_tower.0", x)
 
 
+def two_tower_items(P, s):
+    return two_tower(P, s)
+
+
+def item_tower(P, s):
+    x = torch.cat([P["items"][s["candidate"]], P["sites"][s["site"]]], 1)
+    return linear(P, "item_tower.0", mlp(P, "item_deep", x, 2, relu))
+
+
 def youtube_dnn(P, s):
     x = mlp(P, "deep", P["items"][s["history"]].mean(0, keepdim=True), 2, relu)
     return linear(P, "user.0", x)
@@ -180,6 +191,10 @@ CASES = {
                 ("ccl", 1000, 1.0, True, False, 0)),
     "two_tower": (two_tower, 64, "next", "user", ['{ name = "deep"; units = [8, 6]; }'],
                   ("softmax", 128, 0.1, True, False, 0)),
+    "two_tower_items": (two_tower_items, 6, "candidate", "user site",
+                        ['{ name = "deep"; units = [8, 6]; }', '{ name = "own"; in = "candidate"; }',
+                         '{ name = "item_deep"; units = [9, 7]; }'],
+                        ("softmax", 128, 0.1, True, False, 0)),
     "youtube_dnn": (youtube_dnn, 64, "history next", None, ['{ name = "deep"; units = [8, 6]; }'],
                     ("softmax", 128, 1.0, False, False, 0)),
     "din": (din, 6, "history candidate", "site",
@@ -191,18 +206,22 @@ CASES = {
 }
 # Their negatives are drawn as often as items are targets, or are the batch's
 # targets; log_q.
-BY_FREQUENCY = ("youtube_dnn", "two_tower")
-IN_BATCH = ("two_tower",)
+BY_FREQUENCY = ("youtube_dnn", "two_tower", "two_tower_items")
+IN_BATCH = ("two_tower", "two_tower_items")
+# Layers make the items' vectors; their target is "candidate".
+TOWER = {"two_tower_items": item_tower}
 # Ids of "item" are hidden, by row 0, and found again.
 MASKED = {"bert4rec": 0.2}
 # They take the times of "item", and one more.
 TIMED = ("hstu", "sasrec")
 TABLE = {"user": "users", "site": "sites"}
+GROUP = {("two_tower_items", "site"): ' group = "items";'}
 
 
 def deck(name):
     model, dim, features, other, change, over = CASES[name]
-    columns = features.split() + ([other] if other else [])
+    others = other.split() if other else []
+    columns = features.split() + others
     timed = name in TIMED
     ids = "".join(f'    {{ name = "{c}"; kind = "ids"; encoding = "none"; '
                   'list_separator = "|"; max_length = 9; },\n' for c in columns)
@@ -211,8 +230,8 @@ def deck(name):
     label = "" if over else '    { name = "label"; kind = "label"; },\n'
     tables = [f'{{ name = "items"; rows = {ROWS["items"]}; pooling = "none"; '
               f'features = [{", ".join(chr(34) + f + chr(34) for f in features.split())}]; }}']
-    if other:
-        tables.insert(0, f'{{ name = "{TABLE[other]}"; rows = {ROWS[TABLE[other]]}; features = ["{other}"]; }}')
+    for o in others:
+        tables.insert(0, f'{{ name = "{TABLE[o]}"; rows = {ROWS[TABLE[o]]}; features = ["{o}"];{GROUP.get((name, o), "")} }}')
     if timed:
         tables.append('{ name = "when"; rows = 1; features = ["when"]; pooling = "none"; }')
     return f"""# Made by jobs/oracle: tests/run/oracle.sh gives the data.
@@ -258,13 +277,17 @@ def read_data(path):
                 for r in csv.DictReader(f)]
 
 
+def target_of(case):
+    return "candidate" if case[0].__name__ in TOWER else "next"
+
+
 def law_of(case, samples):
     """What draws go by, and what is taken from scores."""
     if case[0].__name__ not in BY_FREQUENCY:
         return None, torch.zeros(ROWS["items"])
     counts = [0] * ROWS["items"]
     for s in samples:
-        for i in s["next"]:
+        for i in s[target_of(case)]:
             counts[i] += 1
     share = torch.tensor([max(c, 0.5) / sum(counts) for c in counts], dtype=torch.float64)
     return alias(counts), share.log()
@@ -303,7 +326,7 @@ def batch_loss(case, P, samples, at):
                 z, torch.tensor(float(s["label"][0]), dtype=z.dtype))
             n += 1
             continue
-        wanted = s["next"]
+        wanted = s[target_of(case)]
         if not wanted:
             continue
         rows = model(P, s)
@@ -313,9 +336,14 @@ def batch_loss(case, P, samples, at):
             if "hidden" in s:
                 q = rows[s["hidden"][j]]
             ids = [w] + ([i for i in range(over[5], ROWS["items"]) if i != w] if over[0] == "all" else
-                         [i for x in part for i in x["next"] if i != w] if model.__name__ in IN_BATCH else
+                         [i for x in part for i in x[target_of(case)] if i != w] if model.__name__ in IN_BATCH else
                          draw(SEED, 0, at + b, j, w, barred, over[5], ROWS["items"], over[1], law))
-            total = total + loss_of(over, q, P["items"][ids], log_q[ids])
+            e = P["items"][ids]
+            if model.__name__ in TOWER:
+                own = [s] + [x for x in part if x["candidate"] != [w]]
+                ids = [x["candidate"][0] for x in own]
+                e = torch.cat([TOWER[model.__name__](P, x) for x in own])
+            total = total + loss_of(over, q, e, log_q[ids])
             n += 1
     return total / n
 

@@ -263,7 +263,7 @@ check "masks of a vector" mistake 2 'output next reads "q", and masked = "item":
 check "masks of another loss" mistake 2 'masked of "next" is for losses over items' masks-sampled_bce 's/loss = "sampled_bce"; \(.*\) mask_id = 3; mask_share = 0.4; first_item = 5; target = "next"; negatives = 3;/\1/'
 check "no target" mistake 2 'a loss over items takes a feature of' tokens 's/target = "next"/target = "nxt"/'
 check "pooled items" mistake 2 'takes rows as they are (pooling = "none"; weighted = false)' user 's/pooling = "none"; //'
-check "another width" mistake 2 "the items' table has dim = 5: they have to be equally wide" user 's/rows = 40;/rows = 40; dim = 5;/'
+check "another width" mistake 2 "items have dim = 5: they have to be equally wide" user 's/rows = 40;/rows = 40; dim = 5;/'
 check "a layer reads it" mistake 2 'which is the target of output next: that alone has its embeddings' tokens 's/in = "item"/in = "next"/'
 check "no item is left" mistake 2 'of which two at least are to be items' user 's/negatives = 3;/first_item = 39;/'
 check "another loss's key" mistake 2 'given of "next" is for losses over items' user 's/loss = "sampled_bce"; target = "next"; negatives = 3;/given = 3;/'

@@ -60,7 +60,7 @@ dist_check_SCRIPTS += tests/run/async.sh \
   tests/run/train_averages_rows.sh \
   tests/run/train_dense_rows.sh \
   tests/run/train_errors.sh \
-  tests/run/topk.sh tests/run/train_graph.sh tests/run/train_layers.sh \
+  tests/run/topk.sh tests/run/item_tower.sh tests/run/train_graph.sh tests/run/train_layers.sh \
   tests/run/train_models.sh \
   tests/run/train_positions.sh \
   tests/run/train_predict.sh \
@@ -71,7 +71,7 @@ dist_check_SCRIPTS += tests/run/async.sh \
   tests/run/validation.sh \
   tests/run/watchdog.sh \
   tests/run/weights.sh
-EXTRA_DIST += tests/run/golden_losses.txt tests/run/convert_sequences.py tests/run/items.py tests/run/negatives.py tests/run/topk.py tests/run/outputs.py tests/run/parity.py \
+EXTRA_DIST += tests/run/golden_losses.txt tests/run/convert_sequences.py tests/run/items.py tests/run/negatives.py tests/run/topk.py tests/run/item_tower.py tests/run/outputs.py tests/run/parity.py \
   tests/run/headers.py tests/run/machine_code.py tests/kernels/machine_code.txt
 EXTRA_DIST += tests/oracle/cases tests/oracle/make.py tests/oracle/models.py tests/oracle/sequences.py
 

@@ -85,7 +85,7 @@ graphs() {
   for kind in $("$TESSERA" help model | sed -n '/model.LAYER.KEY/,/^$/p' | sed 1d); do
     case $kind in
     mmoe | ple | esmm) continue ;;
-    sasrec | hstu | bert4rec | din | bst | two_tower | youtube_dnn | mf_ccl | simplex) continue ;; # oracle.sh has data for them
+    sasrec | hstu | bert4rec | din | bst | two_tower | two_tower_items | youtube_dnn | mf_ccl | simplex) continue ;; # oracle.sh has data for them
     lr) set -- --set table_defaults.group=wide --set table_defaults.dim=1 ;;
     *) set -- --set table_defaults.wide=$(grep -q fields:wide "$srcdir/input/models/$kind.deck" && echo true || echo false) ;;
     esac

@@ -79,7 +79,7 @@ model 'kind = "nfm"; dense_features = 3;'
 n=0
 for kind in $("$TESSERA" help model | sed -n '/model.LAYER.KEY/,/^$/p' | sed 1d); do
   case $kind in
-  sasrec | hstu | bert4rec | din | bst | two_tower | youtube_dnn | mf_ccl | simplex) n=$((n + 1)); continue ;; # oracle.sh has data for them
+  sasrec | hstu | bert4rec | din | bst | two_tower | two_tower_items | youtube_dnn | mf_ccl | simplex) n=$((n + 1)); continue ;; # oracle.sh has data for them
   lr) set -- --set table_defaults.group=wide --set table_defaults.dim=1 ;;
   *) set -- --set table_defaults.wide=$(grep -q fields:wide "$srcdir/input/models/$kind.deck" && echo true || echo false) ;;
   esac

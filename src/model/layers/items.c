@@ -2,8 +2,9 @@
  * what a sample's rows score with the embeddings of its candidates.
  *
  * It reads a row of `in` for each target and the candidates' embeddings as they
- * come, each row of the table once (ts_emb_views.spread), and gives the mean
- * loss of a sample's targets; the loss behind it takes that as it is.  How
+ * come, each row of the table once (ts_emb_views.spread), or where layers make
+ * the items' vectors one of these for each target, and gives the mean loss of a
+ * sample's targets; the loss behind it takes that as it is.  How
  * many targets a batch has is known when it is there, so what is kept of them
  * grows with it. */
 #include <math.h>
@@ -26,8 +27,13 @@ typedef struct ts_items {
   float *grad, *each, *rank;     /* (targets, candidates), (targets) twice */
   float *q, *dq;                 /* (rows, dim) normed; NULL: as they come */
   float *items, *ditems;         /* (items, dim) likewise */
+  /* Of vectors that layers make: 0, 1, .. (targets + 1), as each is an item of
+   * its own; and what the kernel that counts so writes besides. */
+  int32_t *one, *places;
+  int64_t *starts;
   int64_t n_rows, n_targets;
   int32_t n_each;
+  bool made;            /* layers make the items' vectors */
   ts_full_softmax *all; /* of a loss over all items or the batch's, or NULL */
 } ts_items;
 
@@ -49,26 +55,45 @@ static ts_err check_masked(const ts_layer *l) {
                  l->spec->config->deck_path, x->name, q->name, x->masked);
 }
 
+/* Items that layers make go with targets one to one. */
+static ts_err check_made(const ts_layer *l, const ts_value *items) {
+  const ts_task_config *x = task_of(l);
+  const ts_items *d = l->data;
+  const ts_tokens *t = ts_tokens_at(items->tokens);
+  char text[TS_SHAPE_BYTES];
+  for (int32_t i = 0; t && i < t->n_features; i++)
+    if (t->feature[i] == d->feature) return TS_OK;
+  if (!t && items->shape.form == TS_VECTOR) return TS_OK;
+  return ts_fail(TS_ERR_DECK,
+                 "%s: items of output %s is \"%s\", which is %s: it has to be "
+                 "one vector for each sample, or one for each id of \"%s\", "
+                 "whose tokens it reads",
+                 l->spec->config->deck_path, x->name, x->items,
+                 ts_layer_shape_text(text, items->shape), x->target);
+}
+
 static ts_err shape(ts_layer *l) {
   /* full_softmax, where candidates are given, is softmax over these. */
   static const char *const kinds[] = {"sampled_bce", "sampled_softmax", "bpr",
                                       "cosine_contrastive", "full_softmax"};
   ts_items *t = l->data;
   const ts_task_config *x = task_of(l);
-  const ts_value *q = l->in[0].value;
+  const ts_value *q = l->in[0].value, *items = l->in[1].value;
   char text[TS_SHAPE_BYTES];
   t->feature = ts_task_candidates(l->spec->config, x);
-  t->dim = ts_feature_table(l->spec->config, t->feature, NULL)->dim;
+  t->made = !items->emb;
+  t->dim = ts_shape_width(items->shape);
+  if (t->made) TS_DO(check_made(l, items));
   while (strcmp(kinds[t->kind], x->loss) != 0) t->kind++;
   if (t->kind > TS_CANDIDATES_CONTRASTIVE) t->kind = TS_CANDIDATES_SOFTMAX;
   if (*x->masked) TS_DO(check_masked(l));
   if (ts_shape_width(q->shape) != t->dim)
-    return ts_fail(TS_ERR_DECK,
-                   "%s: output %s reads \"%s\", which is %s, and the items' "
-                   "table has dim = %d: they have to be equally wide, as kind "
-                   "linear makes them",
-                   l->spec->config->deck_path, x->name, q->name,
-                   ts_layer_shape_text(text, q->shape), t->dim);
+    return ts_fail(
+        TS_ERR_DECK,
+        "%s: output %s reads \"%s\", which is %s, and items have dim = "
+        "%d: they have to be equally wide, as kind linear makes them",
+        l->spec->config->deck_path, x->name, q->name,
+        ts_layer_shape_text(text, q->shape), t->dim);
   TS_DO(ts_layer_gives(l, NULL, ts_vector_of(1)));
   TS_DO(ts_layer_gives(l, "figures", ts_vector_of(TS_TARGET_FIGURES)));
   TS_DO(ts_layer_gives(l, "query", ts_vector_of(t->dim)));
@@ -105,6 +130,9 @@ static ts_err make_room(ts_layer *l, int64_t n_samples, int64_t n_items,
       {&t->items, i, 4},
       {&t->dq, trains ? q : 0, 4},
       {&t->ditems, trains ? i : 0, 4},
+      {&t->one, t->made ? t->n_targets + 1 : 0, 4},
+      {&t->places, t->made ? t->n_targets + 1 : 0, 4},
+      {&t->starts, t->made ? t->n_targets + 2 : 0, 8},
   };
   return ts_room_take(&t->room, parts, sizeof parts / sizeof *parts, lane);
 }
@@ -132,7 +160,7 @@ static ts_err expect(ts_layer *l, ts_lane *lane) {
     TS_DO(ts_full_softmax_expect(t->all, l, t->dim, t->n_targets,
                                  batch ? t->n_targets : part, lane));
   }
-  return make_room(l, l->spec->batch_max, n < rows ? n : rows, lane);
+  return make_room(l, l->spec->batch_max, n < rows || t->made ? n : rows, lane);
 }
 
 static ts_err create(ts_layer *l, ts_lane *lane) {
@@ -180,6 +208,8 @@ static ts_rows raw_query(const ts_layer *l) {
   return (ts_rows){l->in[0].value->x, l->in[0].value->stride};
 }
 static ts_rows raw_items(const ts_layer *l, const ts_layer_run *r) {
+  const ts_value *made = l->in[1].value;
+  if (!made->emb) return (ts_rows){made->x, made->stride};
   const int32_t f = ((const ts_items *)l->data)->feature;
   return (ts_rows){(float *)r->views->data[f], r->views->stride[f]};
 }
@@ -194,29 +224,38 @@ static ts_rows item_rows(const ts_layer *l, const ts_layer_run *r) {
   return task_of(l)->normalise ? (ts_rows){t->items, t->dim} : raw_items(l, r);
 }
 
+/* Which items the targets' bags name. */
+static ts_spread spread_of(const ts_items *t, const ts_layer_run *r) {
+  if (!t->made) return r->views->spread[t->feature];
+  return (ts_spread){.index = t->one,
+                     .member_start = t->one,
+                     .member = t->one,
+                     .n_rows = t->n_targets};
+}
+
 static ts_candidates_args candidates(const ts_layer *l, const ts_layer_run *r) {
   const ts_items *t = l->data;
   const ts_task_config *x = task_of(l);
-  const ts_spread *s = &r->views->spread[t->feature];
+  const ts_spread s = spread_of(t, r);
   const ts_rows q = query_rows(l), items = item_rows(l, r);
   return (ts_candidates_args){.q = q.p,
                               .items = items.p,
                               .shift = x->log_q && r->training ? r->pass->log_q
                                                                : NULL,
                               .ids = r->views->tokens[t->feature].ids,
-                              .index = s->index,
+                              .index = s.index,
                               .row = t->row,
                               .sample = t->sample,
                               .first = t->first,
                               .offsets = t->offsets,
-                              .member_start = s->member_start,
-                              .member = s->member,
+                              .member_start = s.member_start,
+                              .member = s.member,
                               .grad = l->spec->training ? t->grad : NULL,
                               .loss = t->each,
                               .rank = t->rank,
                               .n_targets = t->n_targets,
                               .n_rows = t->n_rows,
-                              .n_items = s->n_rows,
+                              .n_items = s.n_rows,
                               .q_stride = q.stride,
                               .item_stride = items.stride,
                               .n_each = t->n_each,
@@ -267,6 +306,16 @@ static const int64_t *masked_ids(const ts_layer *l, const ts_layer_run *r) {
   return r->views->tokens[ts_feature_find(l->spec->config, x->masked)].ids;
 }
 
+static ts_err count_up(const ts_layer *l, const ts_layer_run *r) {
+  const ts_items *t = l->data;
+  const ts_tokens_args a = {.offsets = t->starts,
+                            .sample = t->one,
+                            .position = t->places,
+                            .n_samples = t->n_targets + 1,
+                            .n_tokens = t->n_targets + 1};
+  return ts_run_tokens(l, r, &a);
+}
+
 static ts_err find_targets(ts_layer *l, const ts_layer_run *r) {
   ts_items *t = l->data;
   const ts_jagged *bags = &r->views->tokens[t->feature];
@@ -275,8 +324,8 @@ static ts_err find_targets(ts_layer *l, const ts_layer_run *r) {
   t->n_each = ts_task_each(task_of(l), r->training);
   t->n_targets = r->batch ? (bags->n_ids - brought) / t->n_each : 0;
   t->n_rows = tokens ? tokens->n : r->batch;
-  const int64_t n_items = r->views->spread[t->feature].n_rows;
-  TS_DO(make_room(l, r->batch, n_items, r->lane));
+  TS_DO(make_room(l, r->batch, spread_of(t, r).n_rows, r->lane));
+  if (t->made) TS_DO(count_up(l, r));
   const ts_targets_args a = {.lengths = bags->lengths,
                              .bags = bags->lengths ? NULL : bags->offsets,
                              .rows = rows_of(l),
@@ -342,7 +391,8 @@ static ts_err forward(ts_layer *l, const ts_layer_run *r) {
 static ts_err backward(ts_layer *l, const ts_layer_run *r) {
   ts_items *t = l->data;
   const bool normed = task_of(l)->normalise, all = meets(l, r);
-  float *dx = l->in[0].dx, *grad = r->views->grad[t->feature];
+  float *dx = l->in[0].dx;
+  float *grad = t->made ? l->in[1].dx : r->views->grad[t->feature];
   ts_candidates_args a = candidates(l, r);
   const ts_rows q = raw_query(l), items = raw_items(l, r);
   a.by = l->out[0].dx;
