@@ -53,13 +53,6 @@ done:
   return err;
 }
 
-ts_err ts_dataset_check_rows(const ts_dataset_file *f, const ts_array *a,
-                             const char *name, int64_t rows) {
-  if (a->set < 0 || a->rows == rows) return TS_OK;
-  return ts_fail(TS_ERR_DATA, "%s: %s has %lld rows, %lld are expected",
-                 f->in.path, name, (long long)a->rows, (long long)rows);
-}
-
 /* *LACKS: data.items may be without it; NULL: it has to be there. */
 static ts_err open_feature(ts_dataset_file *f, ts_dataset_feature *x,
                            const char *feature, bool weighted, bool *lacks) {

@@ -199,6 +199,13 @@ ts_err ts_dataset_begin(ts_dataset *d, ts_batch_store *s, int32_t n) {
 
 /* ---- checks ------------------------------------------------------------- */
 
+ts_err ts_dataset_check_rows(const ts_dataset_file *f, const ts_array *a,
+                             const char *name, int64_t rows) {
+  if (a->set < 0 || a->rows == rows) return TS_OK;
+  return ts_fail(TS_ERR_DATA, "%s: %s has %lld rows, %lld are expected",
+                 f->in.path, name, (long long)a->rows, (long long)rows);
+}
+
 /* A layer can turn what is not a number into zero and still poison its
  * weights, so the loss does not show it. */
 ts_err ts_dataset_check_dense(const ts_dataset_file *f, const float *x,

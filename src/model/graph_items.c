@@ -49,12 +49,44 @@ static ts_err tower(ts_graph *g, const ts_task_config *x, ts_value **out) {
                  g->spec.config->deck_path, x->name, x->items);
 }
 
+/* Masks are among the tokens that it reads, of one feature: where one comes
+ * behind the ids other features would have none. */
+static ts_err check_masked(const ts_config *c, const ts_task_config *x,
+                           const ts_value *q) {
+  const ts_tokens *t = ts_tokens_at(q->tokens);
+  const int32_t f = ts_feature_find(c, x->masked);
+  if (!*x->masked || (t && t->n_features == 1 && t->feature[0] == f))
+    return TS_OK;
+  return ts_fail(TS_ERR_DECK,
+                 "%s: output %s reads \"%s\", and masked = \"%s\": it takes a "
+                 "row for each id of that feature, and of no other beside it",
+                 c->deck_path, x->name, q->name, x->masked);
+}
+
+/* Items that layers make go with targets one to one. */
+static ts_err check_made(const ts_config *c, const ts_task_config *x, int32_t f,
+                         const ts_value *items) {
+  const ts_tokens *t = ts_tokens_at(items->tokens);
+  char text[TS_SHAPE_BYTES];
+  for (int32_t i = 0; t && i < t->n_features; i++)
+    if (t->feature[i] == f) return TS_OK;
+  if (items->emb || (!t && items->shape.form == TS_VECTOR)) return TS_OK;
+  return ts_fail(TS_ERR_DECK,
+                 "%s: items of output %s is \"%s\", which is %s: it has to be "
+                 "one vector for each sample, or one for each id of \"%s\", "
+                 "whose tokens it reads",
+                 c->deck_path, x->name, x->items,
+                 ts_layer_shape_text(text, items->shape), x->target);
+}
+
 ts_err ts_graph_add_items(ts_graph *g, int32_t k, ts_value **v) {
   const ts_task_config *x = &g->spec.config->model.tasks[k];
   const int32_t f = ts_task_candidates(g->spec.config, x);
   ts_value *pair[2] = {*v};
   TS_DO(ts_task_has_tower(g->spec.config, x) ? tower(g, x, &pair[1])
                                              : candidates(g, x, f, &pair[1]));
+  TS_DO(check_masked(g->spec.config, x, pair[0]));
+  TS_DO(check_made(g->spec.config, x, f, pair[1]));
   return ts_graph_add_own(g, &ts_layer_items, x->name, x, pair, v);
 }
 

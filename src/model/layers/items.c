@@ -41,37 +41,6 @@ static const ts_task_config *task_of(const ts_layer *l) {
   return l->options;
 }
 
-/* Masks are among the tokens that it reads, of one feature: where one comes
- * behind the ids other features would have none. */
-static ts_err check_masked(const ts_layer *l) {
-  const ts_task_config *x = task_of(l);
-  const ts_value *q = l->in[0].value;
-  const ts_tokens *t = ts_tokens_at(q->tokens);
-  const int32_t f = ts_feature_find(l->spec->config, x->masked);
-  if (t && t->n_features == 1 && t->feature[0] == f) return TS_OK;
-  return ts_fail(TS_ERR_DECK,
-                 "%s: output %s reads \"%s\", and masked = \"%s\": it takes a "
-                 "row for each id of that feature, and of no other beside it",
-                 l->spec->config->deck_path, x->name, q->name, x->masked);
-}
-
-/* Items that layers make go with targets one to one. */
-static ts_err check_made(const ts_layer *l, const ts_value *items) {
-  const ts_task_config *x = task_of(l);
-  const ts_items *d = l->data;
-  const ts_tokens *t = ts_tokens_at(items->tokens);
-  char text[TS_SHAPE_BYTES];
-  for (int32_t i = 0; t && i < t->n_features; i++)
-    if (t->feature[i] == d->feature) return TS_OK;
-  if (!t && items->shape.form == TS_VECTOR) return TS_OK;
-  return ts_fail(TS_ERR_DECK,
-                 "%s: items of output %s is \"%s\", which is %s: it has to be "
-                 "one vector for each sample, or one for each id of \"%s\", "
-                 "whose tokens it reads",
-                 l->spec->config->deck_path, x->name, x->items,
-                 ts_layer_shape_text(text, items->shape), x->target);
-}
-
 static ts_err shape(ts_layer *l) {
   /* full_softmax, where candidates are given, is softmax over these. */
   static const char *const kinds[] = {"sampled_bce", "sampled_softmax", "bpr",
@@ -83,10 +52,8 @@ static ts_err shape(ts_layer *l) {
   t->feature = ts_task_candidates(l->spec->config, x);
   t->made = !items->emb;
   t->dim = ts_shape_width(items->shape);
-  if (t->made) TS_DO(check_made(l, items));
   while (strcmp(kinds[t->kind], x->loss) != 0) t->kind++;
   if (t->kind > TS_CANDIDATES_CONTRASTIVE) t->kind = TS_CANDIDATES_SOFTMAX;
-  if (*x->masked) TS_DO(check_masked(l));
   if (ts_shape_width(q->shape) != t->dim)
     return ts_fail(
         TS_ERR_DECK,
