@@ -294,12 +294,15 @@ static ts_err read_numbers(ts_dataset *d, ts_batch_store *s, int64_t first,
     ts_dataset_file *f = ts_dataset_file_of(d, at);
     const int32_t here = span_in(f, at, first + n);
     const int64_t row = at - f->first, to = at - first;
-    TS_DO(ts_array_read(&f->in, &f->labels, s->labels + to * info->n_tasks, row,
-                        here));
-    TS_DO(ts_dataset_check_labels(d, f, s->labels + to * info->n_tasks, row,
-                                  here));
+    if (f->labels.set >= 0) {
+      float *labels = s->labels + to * info->n_tasks;
+      TS_DO(ts_array_read(&f->in, &f->labels, labels, row, here));
+      TS_DO(ts_dataset_check_labels(d, f, labels, row, here));
+    }
     float *dense = s->dense + to * info->n_dense, *rows = dense;
-    if (info->n_dense || d->base.scales) {
+    if (f->dense.set < 0) {
+      ts_dataset_no_dense(d, s, to, here);
+    } else if (info->n_dense || d->base.scales) {
       TS_DO(ts_dataset_dense_room(f, here, &rows));
       TS_DO(ts_array_read(&f->in, &f->dense, rows, row, here));
       for (int32_t i = 0; f->pick && i < here; i++)

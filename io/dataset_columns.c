@@ -106,6 +106,13 @@ static ts_err pick_columns(const ts_dataset *d, ts_dataset_file *f,
   return TS_OK;
 }
 
+/* Of data.items; buckets are of dense numbers. */
+static void lacks_dense(const ts_dataset *d) {
+  d->base.lacks[d->n_features] = true;
+  for (int32_t i = 0; i < d->n_features; i++)
+    d->base.lacks[i] |= d->ids[i].input >= 0;
+}
+
 ts_err ts_dataset_dense_columns(const ts_dataset *d, ts_dataset_file *f) {
   ts_err err = TS_OK;
   ts_strings names = {0};
@@ -113,6 +120,11 @@ ts_err ts_dataset_dense_columns(const ts_dataset *d, ts_dataset_file *f) {
   const ts_scales *scales = d->base.scales;
   const int32_t n = ts_column_n_dense(c);
   f->n_dense = f->dense.set < 0 ? 0 : (int32_t)f->dense.cols;
+  if (f->dense.set < 0 && d->base.lacks) {
+    lacks_dense(d);
+    f->n_dense = c->model.dense_features;
+    return TS_OK;
+  }
   if (f->dense.set < 0 && ts_scales_count(scales) > c->model.dense_features)
     return ts_fail(TS_ERR_DATA,
                    "%s: has no /dense, of which bucketised features are made",
@@ -187,6 +199,15 @@ ts_err ts_dataset_pick(const ts_dataset *d, const ts_dataset_file *f,
   return ts_dataset_check_dense(f, dense, row, 1, f->n_dense);
 }
 
+void ts_dataset_no_dense(const ts_dataset *d, ts_batch_store *s, int64_t place,
+                         int32_t n) {
+  const int32_t width = s->batch.n_dense;
+  if (width) memset(s->dense + place * width, 0, (size_t)n * width * 4);
+  for (int32_t k = 0; k < d->n_features; k++)
+    if (d->ids[k].input >= 0 && !ts_batch_store_is_same(s, k))
+      memset(s->feature[k].ids + place, 0, (size_t)n * 8);
+}
+
 ts_err ts_dataset_begin(ts_dataset *d, ts_batch_store *s, int32_t n) {
   const ts_source_info *info = &d->base.info;
   TS_DO(ts_batch_store_begin(
@@ -258,7 +279,8 @@ ts_err ts_dataset_open_labels(ts_dataset *d, ts_dataset_file *f) {
   const ts_config *c = d->base.config;
   const char *name;
   TS_DO(labels_of(c, &name));
-  TS_DO(ts_array_open(&f->labels, &f->in, name, 2, H5T_NATIVE_FLOAT, 4, true));
+  TS_DO(ts_array_open(&f->labels, &f->in, name, 2, H5T_NATIVE_FLOAT, 4,
+                      d->base.split != TS_SPLIT_ITEMS));
   TS_DO(ts_dataset_check_rows(f, &f->labels, name, f->n));
   TS_DO(ts_mem_many(f->where, c->model.n_tasks, INPUT));
   for (int32_t k = 0; k < c->model.n_tasks; k++) f->where[k].set = -1;

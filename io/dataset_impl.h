@@ -54,6 +54,10 @@ bool ts_dataset_is_ragged(const ts_dataset *, int32_t i);
 /* Feature I's ids, as they are in the file, are to be copied from those of the
  * first of its column. */
 bool ts_dataset_copies(const ts_batch_store *, int32_t i);
+/* N samples from PLACE of the batch on have no dense numbers: 0, and no bucket
+ * of one. */
+void ts_dataset_no_dense(const ts_dataset *, ts_batch_store *, int64_t place,
+                         int32_t n);
 /* X (n, cols), dense features of samples from ROW of F on: an error where one
  * is not a number. */
 ts_err ts_dataset_check_dense(const ts_dataset_file *f, const float *x,

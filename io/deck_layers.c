@@ -338,7 +338,9 @@ void ts_deck_layers(ts_deck *d, const config_t *tree) {
   }
   for (int32_t k = 0; k < c->model.n_tasks; k++) {
     ts_strings one = {&c->model.tasks[k].in, 1};
+    ts_strings items = {&c->model.tasks[k].items, 1};
     if (c->model.tasks[k].in && *c->model.tasks[k].in) resolve(&r, &one);
+    if (c->model.tasks[k].items) resolve(&r, &items);
   }
   for (int32_t k = 0; k < r.n_aliases; k++)
     ts_mem_free_all(r.aliases[k].block, r.aliases[k].last);

@@ -107,7 +107,14 @@ static void check_tower(ts_deck *d, const config_setting_t *s,
                      : *x->masked       ? "no masked"
                      : x->given         ? "no given"
                                         : NULL;
-  if (ts_task_has_tower(c, x) && what)
+  if (!ts_task_has_tower(c, x)) return;
+  for (int32_t t = 0; t < c->n_tables; t++)
+    if (!strcmp(c->tables[t].name, x->items))
+      ts_deck_error(d, s,
+                    "model.outputs: items of \"%.80s\" is \"%.80s\", which is "
+                    "a table and a layer: call the layer otherwise",
+                    x->name, x->items);
+  if (what)
     ts_deck_error(d, s,
                   "model.outputs: items of \"%.80s\" is layer \"%.80s\", which "
                   "makes vectors of the batch's items alone: it goes with %s",
@@ -119,13 +126,14 @@ static void check_target(ts_deck *d, const config_setting_t *s,
                          const ts_task_config *x) {
   const ts_config *c = d->config;
   const int32_t f = *x->target ? ts_task_candidates(c, x) : -1;
+  const bool by_table = *x->items && !ts_task_has_tower(c, x);
   int32_t n = 0;
   if (f < 0) {
     ts_deck_error(d, s,
                   "model.outputs: target of \"%.80s\" is \"%.80s\": a loss "
                   "over items takes a feature of %s%.80s",
-                  x->name, x->target, *x->items ? "table " : "a table",
-                  x->items);
+                  x->name, x->target, by_table ? "table " : "a table",
+                  by_table ? x->items : "");
     return;
   }
   const ts_table_config *t = ts_feature_table(c, f, NULL);

@@ -198,9 +198,8 @@ static ts_err block_backward(ts_full_softmax *x, const ts_layer *l,
 /* ---- passes -------------------------------------------------------------- */
 
 static ts_err begin(ts_full_softmax *x, const ts_layer *l,
-                    const ts_layer_run *r, const ts_full_softmax_args *of) {
+                    const ts_layer_run *r) {
   ts_full_softmax_args *a = &x->a;
-  *a = *of;
   a->n_columns =
       x->in_batch ? a->n_targets : ts_slices_before(a->slices, a->n_samples);
   a->n_parts = x->n_ranks;
@@ -222,9 +221,30 @@ static ts_err begin(ts_full_softmax *x, const ts_layer *l,
 
 ts_err ts_full_softmax_forward(ts_full_softmax *x, const ts_layer *l,
                                const ts_layer_run *r,
-                               const ts_full_softmax_args *of) {
+                               const ts_candidates_args *c) {
   ts_full_softmax_args *a = &x->a;
-  TS_DO(begin(x, l, r, of));
+  *a = (ts_full_softmax_args){.q = c->q,
+                              .items = c->items,
+                              .ids = c->ids,
+                              .shift = c->shift,
+                              .index = c->index,
+                              .row = c->row,
+                              .sample = c->sample,
+                              .first = c->first,
+                              .offsets = c->offsets,
+                              .member_start = c->member_start,
+                              .member = c->member,
+                              .slices = r->pass->slices,
+                              .loss = c->loss,
+                              .n_samples = r->batch,
+                              .n_rows = c->n_rows,
+                              .n_items = c->n_items,
+                              .n_targets = c->n_targets,
+                              .q_stride = c->q_stride,
+                              .item_stride = c->item_stride,
+                              .dim = c->dim,
+                              .scale = c->scale};
+  TS_DO(begin(x, l, r));
   TS_DO(ts_run_full_softmax_take(l, r, a));
   TS_DO(turn(x, l, r));
   TS_DO(gather(x, r, x->queries, 4 * a->dim));

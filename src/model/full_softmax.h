@@ -54,13 +54,12 @@ ts_err ts_full_softmax_expect(ts_full_softmax *, const ts_layer *, int32_t dim,
 /* A rank's part of N items: its columns where the loss is over all of them. */
 int64_t ts_full_softmax_part(const ts_layer *, int64_t n_items);
 
-/* A has q and items with their strides, index, row, sample, first, offsets,
- * members, slices, loss (n_targets), dim, scale, n_samples, n_rows, n_items and
- * n_targets of the batch, and for in_batch ids and shift.  Enqueue, in the same
- * order on all ranks, those without samples, too. */
+/* C has the batch as the kernels of candidates want it, whose loss alone is
+ * written (places are not known), and for in_batch ids and shift.  Enqueue, in
+ * the same order on all ranks, those without samples, too. */
 ts_err ts_full_softmax_forward(ts_full_softmax *, const ts_layer *,
                                const ts_layer_run *,
-                               const ts_full_softmax_args *a);
+                               const ts_candidates_args *c);
 /* by, DQ (NULL: not wanted) and DITEMS as the kernels' (full_softmax_give).  Q
  * and ITEMS are as they were. */
 ts_err ts_full_softmax_backward(ts_full_softmax *, const ts_layer *,

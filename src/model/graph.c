@@ -45,6 +45,8 @@ static ts_err create_layers(ts_graph *g, ts_lane *lane) {
     const int32_t first = g->base.params.n;
     if (l->ops->create) TS_DO(l->ops->create(l, lane));
     TS_DO(check_params(l, first));
+    l->params_from = first;
+    l->params_to = g->base.params.n;
   }
   return TS_OK;
 }
@@ -86,11 +88,30 @@ static ts_layer_run run_for(const ts_layer *l, const ts_layer_run *run) {
   return ts_layer_is_by_token(l) ? ts_layer_by_token(l, run) : *run;
 }
 
+/* A pass that leaves L out says of its parameters what others say: those that
+ * are gathered as one, or ahead, are counted so. */
+static ts_err pass_by(const ts_graph *g, const ts_layer *l,
+                      const ts_layer_run *r) {
+  ts_param *const *p = g->base.params.item;
+  for (int32_t i = l->params_from; i < l->params_to; i++) {
+    const bool first =
+        i == l->params_from || strcmp(p[i - 1]->group, p[i]->group) != 0;
+    const bool last =
+        i + 1 == l->params_to || strcmp(p[i]->group, p[i + 1]->group) != 0;
+    if (first) TS_DO(ts_layer_acquire(r->hooks, p[i], TS_FORWARD, r->lane));
+    if (last) TS_DO(ts_layer_release(r->hooks, p[i], TS_FORWARD, r->lane));
+  }
+  return TS_OK;
+}
+
 static ts_err forward(ts_graph *g, int32_t from, int32_t to,
                       const ts_layer_run *run) {
   for (int32_t i = from; i < to; i++) {
     ts_layer *l = g->layers[i];
-    if (g->base.items_only && !l->of_items) continue;
+    if (g->base.items_only && !l->of_items) {
+      TS_DO(pass_by(g, l, run));
+      continue;
+    }
     const ts_layer_run own = run_for(l, run);
     TS_DO(l->ops->forward(l, &own));
   }

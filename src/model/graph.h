@@ -109,7 +109,7 @@ ts_err ts_graph_add_items(ts_graph *, int32_t k, ts_value **v);
 void ts_graph_mark_items(ts_graph *);
 /* A layer of them reads feature F; the deck's dense features, where F is -1. */
 bool ts_graph_items_read(const ts_model *, int32_t f);
-/* Samples have no more targets than rows, and one alone where a vector that
+/* Samples have no more targets than rows, and one at most where a vector that
  * layers make of the sample is its item.  DATA errors. */
 ts_err ts_graph_check_targets(const ts_graph *, const ts_kjt *, bool training,
                               ts_slices);

@@ -164,16 +164,17 @@ static ts_err check_sample(const ts_graph *g, const ts_layer *l,
                  (long long)m, x->target, x->name, (long long)n, name);
 }
 
-/* An item that layers make a vector of is a sample's, so that it has one. */
+/* An item that layers make a vector of is a sample's, so that it has one at
+ * most. */
 static ts_err check_one(const ts_graph *g, const ts_layer *l, const ts_kjt *kjt,
                         int32_t b) {
   const ts_task_config *x = l->options;
   const int32_t f = ts_task_candidates(g->spec.config, x);
   const int64_t m = ts_jagged_length(&kjt->features[f], b);
-  if (m == 1) return TS_OK;
+  if (m <= 1) return TS_OK;
   return ts_fail(TS_ERR_DATA,
                  "a sample has %lld ids of feature %s, the target of output "
-                 "%s, whose item is one vector, \"%s\": it has to have one",
+                 "%s, whose item is one vector, \"%s\": it can have one",
                  (long long)m, x->target, x->name, x->items);
 }
 
@@ -187,7 +188,8 @@ ts_err ts_graph_check_targets(const ts_graph *g, const ts_kjt *kjt,
     const bool only = g->base.items_only || (!items->emb && !items->tokens);
     for (int32_t b = 0; only && b < kjt->batch; b++)
       TS_DO(check_one(g, l, kjt, b));
-    const bool by_row = l->in[0].value->tokens && !*x->masked && !only;
+    const bool by_row =
+        l->in[0].value->tokens && !*x->masked && !g->base.items_only;
     const int32_t each = ts_task_each(l->options, training);
     for (int32_t b = 0; by_row && b < kjt->batch; b++)
       TS_DO(check_sample(g, l, kjt, b, each, slices));

@@ -143,7 +143,8 @@ typedef struct ts_layer {
   bool of_items;     /* it is of a tower of items (model/graph_items.c) */
   bool stacks; /* concat: a reader wants fields, so vectors of one width are
                   some */
-  double n_weights; /* of its parameters, once it is created */
+  double n_weights;               /* of its parameters, once it is created */
+  int32_t params_from, params_to; /* the model's that are its own */
   void *data; /* the kind's own, of ops->data_bytes, zeroed; set before shape */
   struct ts_comm **comm; /* the graph's, for what is added over ranks on the
                             compute lane: made by the first that needs it */

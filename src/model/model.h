@@ -81,8 +81,8 @@ ts_err ts_model_create(ts_model **, const ts_model_spec *, ts_device *,
 void ts_model_destroy(ts_model *); /* Collective likewise; NULL: nothing */
 /* Whether a batch that was read has no more tokens than there is room for, and
  * equally many where layers join them, a time for each where layers ask for
- * these, or one more, and no more targets of outputs over items, or one where
- * a row of a tower of items goes with it.  TRAINING:
+ * these, or one more, and no more targets of outputs over items, or one
+ * where that is the item of a vector that layers make.  TRAINING:
  * negatives are those of training.  TIMES: host memory.  DATA errors. */
 ts_err ts_model_check_tokens(const ts_model *, const ts_kjt *, bool training,
                              ts_slices, ts_event_times times);

@@ -240,6 +240,7 @@ static ts_err set_up(ts_run *r, const ts_run_options *o) {
   if (check) TS_DO(ts_run_check_data(r));
   TS_DO(ts_run_build(r));
   ts_report_plan(r->t);
+  if (check) TS_DO(ts_run_check_items(r));
   if (check) return ts_settle(r->t, ts_report_layers(r->t));
   TS_DO(ts_run_start_weights(r));
   TS_DO(ts_run_open_data(r));

@@ -100,8 +100,7 @@ static void report(const ts_source *s, const char *what) {
           s->info.n_columns);
 }
 
-/* Which of its features are read is known once there is a model. */
-static ts_err check_items(const ts_run *r) {
+ts_err ts_run_check_items(const ts_run *r) {
   ts_source *s = NULL;
   if (!r->config->data.items.n) return TS_OK;
   TS_DO(ts_topk_open_items(&s, r->t, r->train));
@@ -122,7 +121,6 @@ ts_err ts_run_check_data(ts_run *r) {
   TS_TRY(ts_agree(r->t->control, look_at_rows(r)));
   TS_TRY(ts_rows_share(r->config, r->t->control));
   TS_TRY(ts_settle(r->t, read_first(r)));
-  TS_TRY(check_items(r));
   ts_run_note_eval(r);
 done:
   ts_watch_enter(before);

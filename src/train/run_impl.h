@@ -72,6 +72,8 @@ ts_err ts_run_leave_out(ts_run *);
  * tables need, all that are too few at once, and reads the first samples.
  * Collective. */
 ts_err ts_run_check_data(ts_run *);
+/* The same of data.items, once there is a model.  Collective. */
+ts_err ts_run_check_items(const ts_run *);
 
 /* run_start.c: where the run begins: the backend, the plan, the weights (the
  * newest checkpoint's, initial ones, or those of init_from), the data and the

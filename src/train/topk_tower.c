@@ -6,6 +6,7 @@
 #include "base/features.h"
 #include "base/mem.h"
 #include "base/tasks.h"
+#include "io/columns.h"
 #include "model/graph.h"
 #include "train/layer_values.h"
 #include "train/topk.h"
@@ -13,18 +14,29 @@
 
 /* ---- the data ------------------------------------------------------------ */
 
-/* What the layers read is there. */
-static ts_err check_lacks(const ts_trainer *t, const ts_source *s) {
+/* What the layers read is there, and as it is in the training data: formats
+ * have ids by ways of their own, unless the deck says which. */
+static ts_err check_read(const ts_trainer *t, const ts_source *s,
+                         const ts_source *like) {
   const ts_config *c = t->config;
+  const bool alike = !strcmp(s->info.format, like->info.format);
   const char *name = "the dense features";
-  for (int32_t f = 0; t->model && f <= s->info.n_features; f++) {
+  for (int32_t f = 0; f <= s->info.n_features; f++) {
     const int32_t which = f < s->info.n_features ? f : -1;
-    if (!s->lacks[f] || !ts_graph_items_read(t->model, which)) continue;
+    if (!ts_graph_items_read(t->model, which)) continue;
     if (which >= 0) (void)ts_feature_table(c, f, &name);
-    return ts_fail(TS_ERR_DATA,
-                   "data.items: %s: there is no \"%s\", which layer \"%s\" "
-                   "makes items of",
-                   c->data.items.item[0], name, c->model.tasks->items);
+    if (s->lacks[f])
+      return ts_fail(TS_ERR_DATA,
+                     "data.items: %s: there is no \"%s\", which layer \"%s\" "
+                     "makes items of",
+                     c->data.items.item[0], name, c->model.tasks->items);
+    if (!alike && which >= 0 && !ts_column_encoding(c, f, NULL))
+      return ts_fail(
+          TS_ERR_DECK,
+          "data.items is of format %s, the training data of format "
+          "%s: data.columns has to say the encoding of \"%s\", which "
+          "the two have otherwise",
+          s->info.format, like->info.format, name);
   }
   return TS_OK;
 }
@@ -38,7 +50,7 @@ ts_err ts_topk_open_items(ts_source **out, ts_trainer *t,
   TS_TRY(ts_settle(t, ts_source_save_learnt((ts_source *)like, &state)));
   TS_TRY(ts_source_open_only(&s, t->config, TS_SPLIT_ITEMS, state.text,
                              t->control));
-  TS_TRY(ts_agree(t->control, check_lacks(t, s)));
+  TS_TRY(ts_agree(t->control, check_read(t, s, like)));
   *out = s;
   s = NULL;
 done:
@@ -58,6 +70,7 @@ typedef struct ts_tower {
   ts_item_part *part;
   int32_t feature;
   int64_t n_below;
+  int64_t nameless; /* a sample without an id, + 1; 0: none */
 } ts_tower;
 
 /* Items of a rank, at most. */
@@ -89,20 +102,27 @@ static ts_err open_pass(ts_tower *w, ts_source *s) {
                              false);
 }
 
-/* The batch's rows: its samples have one id of the target each
- * (ts_graph_check_targets). */
+/* The batch's rows: of samples, or of the target's ids, of which each sample
+ * has one (ts_graph_check_targets), or none where its record was bad. */
 static ts_err take(ts_tower *w, const ts_batch *b) {
   const float *rows;
-  const int64_t *id = b->kjt.features[w->feature].ids;
+  const ts_jagged *j = &b->kjt.features[w->feature];
+  const int64_t *id = j->ids;
+  int64_t n_none = 0;
+  const bool by_token = w->values.value->tokens != NULL;
   ts_item_part *p = w->part;
   TS_DO(ts_layer_values_take(&w->values, b->n, &rows));
   for (int32_t i = 0; i < b->n; i++) {
-    if (id[i] < w->task->first_item) {
-      w->n_below++;
-      continue;
+    const bool there = ts_jagged_length(j, i) > 0;
+    if (!there && ++n_none > b->n_bad + b->n_bad_ids)
+      w->nameless = b->first + i + 1;
+    if (there && *id >= w->task->first_item) {
+      p->id[p->n] = *id;
+      ts_item_part_put(p, p->n++, rows, w->task->normalise);
     }
-    p->id[p->n] = id[i];
-    ts_item_part_put(p, p->n++, rows + (int64_t)i * p->dim, w->task->normalise);
+    w->n_below += there && *id < w->task->first_item;
+    id += there;
+    rows += there || !by_token ? p->dim : 0;
   }
   return TS_OK;
 }
@@ -130,13 +150,32 @@ static int by_id(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
+/* Why two items may be one row of the table. */
+static const char *why_equal(const ts_tower *w, const ts_source *s,
+                             int64_t id) {
+  ts_words words;
+  const char *how = ts_column_encoding(w->t->config, w->feature, "");
+  if (ts_source_words(s, w->feature, &words))
+    return id ? ""
+              : ", that of words which training has not: first_item = 1 leaves "
+                "them out";
+  if (!strcmp(how, "none") || !strcmp(s->info.format, "dataset")) return "";
+  return ", which a hash, or modulo, may make of different ids: encoding = "
+         "\"vocabulary\" or \"none\" does not";
+}
+
 /* No item is there twice, on whichever ranks: lists would have it twice. */
-static ts_err check_ids(const ts_tower *w) {
+static ts_err check_ids(ts_tower *w, const ts_source *s) {
   ts_err err = TS_OK;
   ts_token token;
   ts_trainer *t = w->t;
   const ts_item_part *p = w->part;
   int64_t bytes[t->n_ranks], own = p->n * 8, n = 0, *all = NULL;
+  const char *path = t->config->data.items.item[0];
+  TS_TRY(ts_comm_max_i64(t->control, &w->nameless, 1));
+  if (w->nameless)
+    TS_THROW(TS_ERR_DATA, "data.items: %s: sample %lld has no id of %s", path,
+             (long long)w->nameless - 1, w->task->target);
   TS_TRY(ts_comm_gather_all(t->control, bytes, &own, sizeof own));
   for (int r = 0; r < t->n_ranks; r++) n += bytes[r] / 8;
   TS_TRY(ts_settle(t, ts_mem_many(all, n + 1, METRICS)));
@@ -145,9 +184,10 @@ static ts_err check_ids(const ts_tower *w) {
   qsort(all, (size_t)n, sizeof *all, by_id);
   for (int64_t i = 1; i < n; i++)
     if (all[i] == all[i - 1])
-      TS_THROW(TS_ERR_DATA, "data.items: %s: %s %lld is there more than once",
-               t->config->data.items.item[0], w->task->target,
-               (long long)all[i]);
+      TS_THROW(TS_ERR_DATA,
+               "data.items: %s: two items have row %lld of the table of %s%s",
+               path, (long long)all[i], w->task->target,
+               why_equal(w, s, all[i]));
 done:
   ts_mem_free(all);
   return err;
@@ -167,7 +207,7 @@ ts_err ts_item_part_run(ts_item_part *p, ts_trainer *t,
   t->model->items_only = false;
   if (!ts_err_agreed()) ts_settle_own(err);
   TS_TRY(err);
-  TS_TRY(check_ids(&w));
+  TS_TRY(check_ids(&w, s));
   *n_below = w.n_below;
 done:
   ts_inflight_empty(&w.inflight, w.loader);

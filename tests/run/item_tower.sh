@@ -47,8 +47,8 @@ optimizer = { kind = "adam"; lr = 0.02; };
 model = { dense_features = 1; layers = (
     { name = "who"; kind = "mlp"; in = ["dense", "embeddings"]; units = [9, 8]; },
     { name = "own"; kind = "pool"; in = "next"; },
-    { name = "item"; kind = "mlp"; in = ["own", "embeddings:items"]; units = [9, 8]; } );
-  outputs = ( { name = "next"; in = "who"; items = "item"; loss = "sampled_softmax"; target = "next"; draw = "batch";
+    { name = "goods"; kind = "mlp"; in = ["own", "embeddings:items"]; units = [9, 8]; } );
+  outputs = ( { name = "next"; in = "who"; items = "goods"; loss = "sampled_softmax"; target = "next"; draw = "batch";
     normalise = true; temperature = 0.2; first_item = 2; exclude = ["seen"]; } ); };
 metrics = { report = ["logloss", "hit_rate", "ndcg", "mrr", "recall_at_k"]; k = 10; };
 sharding = { topology = "default"; };
@@ -74,7 +74,7 @@ close_figures() { # FILE FILE: to the last digit told
 }
 
 # ---- a table's rows, as layers have them ------------------------------------
-sed 's/items = "items.csv"; //; s/items = "item"; //; s/draw = "batch";/& @/' "$work/tower.deck" > "$work/plain.deck"
+sed 's/items = "items.csv"; //; s/items = "goods"; //; s/draw = "batch";/& @/' "$work/tower.deck" > "$work/plain.deck"
 $python - "$work" <<'PY'
 import re, sys
 work = sys.argv[1]
@@ -127,6 +127,12 @@ for set in table_defaults.sharding=row_wise table_defaults.sharding=column_wise 
   check "$set" go 3 tower "with-$set" --set $set
   check "$set: close" close_losses tower-1 "with-$set" 2e-5 14
 done
+# A pass over items leaves layers out, whose weights are gathered with others', or ahead.
+for set in 'dense.groups=({layers=["*"];})' 'dense.groups=({layers=["who.1","goods.0"];})' 'dense.forward_prefetch=({layer="who.0";prefetch=["who.1","goods.0"];},{layer="goods.0";prefetch=["goods.1"];})'; do
+  more="--set dense.parallel=fully_sharded --set $set --set data.valid=$work/a.csv --set run.valid_every=5"
+  check "fully_sharded, $set" go 2 tower "with-$set" $more
+  check "fully_sharded, $set: same bits" same_bits "$(newest tower-2)" "$(newest "with-$set")"
+done
 check "cached" go 2 tower cached --set table_defaults.sharding=row_wise --set table_defaults.kernel=cached
 check "cached: close" close_losses tower-1 cached 2e-5 14
 check "semi_sync" go 2 tower semi --set pipeline.kind=semi_sync
@@ -138,7 +144,7 @@ vectors() { # LAYER DATA FILE
   tess 2 predict "$work/tower.deck" --quiet --set run.output="$work/tower-2" --layer $1 --data "$work/$2" --out "$work/$3"
 }
 check "users' vectors" vectors who a.csv who.h5
-check "items' vectors" vectors item all.csv item.h5
+check "items' vectors" vectors goods all.csv item.h5
 for ranks in 1 3; do
   check "topk, $ranks" tess $ranks topk "$work/tower.deck" --quiet --set run.output="$work/tower-2" --k 10 --out "$work/top-$ranks.h5"
   check "topk, $ranks: as NumPy has it" sh -c "$python '$srcdir/tests/run/item_tower.py' '$work' top-$ranks.h5 10 > '$work/want'"
@@ -164,10 +170,12 @@ sed 's/list_separator = "|";//; s/\(a\|items\)\.csv/\1.h5/g' "$work/tower.deck" 
 same_lists "data sets" 2 "$work/sets.deck"
 $python -c "import h5py; f = h5py.File('$work/items.h5', 'a'); del f['sparse/user'], f['sparse/seen']"
 same_lists "a data set of items alone" 2 "$work/sets.deck"
-$python -c "import h5py; f = h5py.File('$work/items.h5', 'a'); del f['sparse/tags']"
-check "a data set without tags" mistake 3 'there is no "tags"' '' topk "$work/sets.deck" --set run.output="$work/tower-2" --out "$work/x.csv"
 sed -n '1p;2,20p' "$work/items.csv" > "$work/i1.csv"; sed -n '1p;21,$p' "$work/items.csv" > "$work/i2.csv"
 same_lists "two files" 2 --set data.items="[\"$work/i2.csv\",\"$work/i1.csv\"]"
+$python -c "import h5py; f = h5py.File('$work/items.h5', 'a'); del f['labels'], f['dense']"
+same_lists "a data set without labels" 2 "$work/sets.deck"
+$python -c "import h5py; f = h5py.File('$work/items.h5', 'a'); del f['sparse/tags']"
+check "a data set without tags" mistake 3 'there is no "tags"' '' topk "$work/sets.deck" --set run.output="$work/tower-2" --out "$work/x.csv"
 emulated=$(dirname "$TESSERA")/tests/tessera-emulated
 if [ -x "$emulated" ]; then
   tess() { n=$1; shift; ${MPIRUN:-mpirun} -q -n "$n" "$emulated" "$@" < /dev/null; }
@@ -176,6 +184,18 @@ if [ -x "$emulated" ]; then
   same_lists "emulated" 2 --set run.backend=emulated
   tess() { n=$1; shift; ${MPIRUN:-mpirun} -q -n "$n" "$TESSERA" "$@" < /dev/null; }
 fi
+# Users whose target is not known, and records that are broken.
+sed 's/\(,[^,]*\),[0-9]*\(,[0-9]*,[^,]*\)$/\1,\2/' "$work/a.csv" > "$work/unknown.csv"
+check "no target is known" grep -q ',,[0-9]*,' "$work/unknown.csv"
+check "no targets" tess 2 topk "$work/tower.deck" --quiet --set run.output="$work/tower-2" --k 10 --data "$work/unknown.csv" --out "$work/other.h5"
+check "no targets: the same" h5diff -d 1e-5 "$work/top-1.h5" "$work/other.h5"
+{ sed 3q "$work/items.csv"; echo broken; sed 1,3d "$work/items.csv"; } > "$work/part.csv"
+same_lists "a broken record" 2 --set data.items="$work/part.csv" --set data.on_bad_record=skip
+{ sed 3q "$work/a.csv"; echo broken; sed 1,3d "$work/a.csv"; } > "$work/part.csv"
+check "a broken record of training" go 2 tower part --set data.train="$work/part.csv" --set data.on_bad_record=skip
+# A block's name is that of its last layer.
+sed 's/items = "goods";/items = "b";/; s/{ name = "goods"; kind = "mlp"; in = \(.*\); units = \[9, 8\]; }/{ name = "b"; kind = "block"; in = ["own", "embeddings:items"]; layers = ( { name = "m"; kind = "mlp"; in = "b"; units = [9, 8]; } ); }/' "$work/tower.deck" > "$work/block.deck"
+check "a block" go 2 block block
 check "--check" tess 2 train "$work/tower.deck" --check
 check "plan" tess 2 plan "$work/tower.deck"
 check "validations" go 2 tower valid --set data.valid="$work/a.csv" --set run.valid_every=7 --set run.stop='{metric="ndcg";patience=9;}'
@@ -191,26 +211,30 @@ check "words: of the data" sh -c "sed 1d '$work/words.csv' | cut -d, -f1 | grep 
 check "words: one that training has not" grep -q 'of data.items are left out' "$work/said"
 
 # ---- mistakes ---------------------------------------------------------------
+check "a table and a layer" mistake 2 'which is a table and a layer: call the layer otherwise' 's/"goods"/"item"/g'
+check "no history" mistake 3 'it can have as many at most' 's/{ name = "own"/{ name = "past"; kind = "linear"; in = "seen"; units = 8; }, &/; s/in = "who"; items/in = "past"; items/; s/{ name = "who".*$//; s/"age"; kind = "dense"; }, /&/; s/features = "user"; },/features = "user"; group = "items"; },/; s/in = \["own", "embeddings:items"\]/in = ["dense", "own", "embeddings:items"]/; s/items = "items.csv";//; s/^metrics.*//'
+check "two formats" mistake 2 'data.columns has to say the encoding of "' 's/ encoding = "none";//g; s/list_separator = "|";//g; s/"a\.csv"/"a.h5"/g'
 items() { sed "$1" "$work/items.csv" > "$work/broken.csv"; }
 check "drawn evenly" mistake 2 'makes vectors of the batch'"'"'s items alone: it goes with draw = "batch"' 's/draw = "batch";//'
 check "full_softmax" mistake 2 'it goes with draw = "batch"' 's/draw = "batch";//; s/sampled_softmax/full_softmax/'
 check "given" mistake 2 'it goes with no given' 's/first_item = 2;/& given = 3;/'
 check "no items" mistake 2 'give data.items, the features of the items that are ranked' 's/items = "items.csv";//'
 check "no items, topk" mistake 2 'the deck has to give data.items' 's/items = "items.csv";//; s/^metrics.*//' topk "$work/bad.deck" --out "$work/x.csv"
-check "items of no layer" mistake 2 'items = "" of "next" is no layer: an output over items names it there' 's/items = "item"; //'
-check "no such layer" mistake 2 'items = "thing" of "next" is no layer' 's/items = "item";/items = "thing";/'
-check "widths" mistake 2 'items have dim = 7: they have to be equally wide' '/name = "item"; kind = "mlp"/s/8\]/7]/'
+check "items of no layer" mistake 2 'items = "" of "next" is no layer: an output over items names it there' 's/items = "goods"; //'
+check "no such layer" mistake 2 'items = "thing" of "next" is no layer' 's/items = "goods";/items = "thing";/'
+check "widths" mistake 2 'items have dim = 7: they have to be equally wide' '/name = "goods"; kind = "mlp"/s/8\]/7]/'
 check "other tokens" mistake 2 'whose tokens it reads' 's/in = \["own", "embeddings:items"\]/in = "seen"/'
 items 's/^kind,/sort,/'
-check "a column is missing" mistake 3 'there is no "kind", which layer "item" makes items of' 's/items\.csv/broken.csv/'
+check "a column is missing" mistake 3 'there is no "kind", which layer "goods" makes items of' 's/items\.csv/broken.csv/'
+check "a column is missing, --check" mistake 3 'there is no "kind", which layer "goods" makes items of' 's/items\.csv/broken.csv/' train "$work/bad.deck" --check
 items '$a 1,10,'
-check "an item twice" mistake 3 'next 10 is there more than once' 's/items\.csv/broken.csv/'
+check "an item twice" mistake 3 'two items have row 10 of the table of next' 's/items\.csv/broken.csv/'
 items '3s/,[0-9]*,/,60,/'
 check "an item that is no row" mistake 3 'id 60' 's/items\.csv/broken.csv/'
 items '3s/,[0-9]*,/,,/'
-check "no id" mistake 3 'next' 's/items\.csv/broken.csv/'
+check "no id" mistake 3 'sample 1 has no id of next' 's/items\.csv/broken.csv/'
 items '4,$d; 2,3s/,[0-9]*,/,1,/'
 check "no item" mistake 3 'data.items has no item' 's/items\.csv/broken.csv/'
 check "no file" mistake 3 'nothing.csv' 's/items\.csv/nothing.csv/'
-check "two targets of a sample" mistake 3 'whose item is one vector, "item": it has to have one' 's/"next"; kind = "ids"; encoding = "none"; max_length = 1/"next"; from = "seen"; kind = "ids"; encoding = "none"; list_separator = "|"; max_length = 4/; s/items = "items.csv";//; s/^metrics.*//'
+check "two targets of a sample" mistake 3 'whose item is one vector, "goods": it can have one' 's/"next"; kind = "ids"; encoding = "none"; max_length = 1/"next"; from = "seen"; kind = "ids"; encoding = "none"; list_separator = "|"; max_length = 4/; s/items = "items.csv";//; s/^metrics.*//'
 passed

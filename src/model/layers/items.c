@@ -27,9 +27,10 @@ typedef struct ts_items {
   float *grad, *each, *rank;     /* (targets, candidates), (targets) twice */
   float *q, *dq;                 /* (rows, dim) normed; NULL: as they come */
   float *items, *ditems;         /* (items, dim) likewise */
-  /* Of vectors that layers make: 0, 1, .. (targets + 1), as each is an item of
-   * its own; and what the kernel that counts so writes besides. */
-  int32_t *one, *places;
+  /* Of items that layers make: 0, 1, .. (targets + 1), as each is an item of
+   * its own; of a vector a sample (samples + 1) which target is its first; and
+   * what kernels write besides (targets or samples + 2). */
+  int32_t *one, *own, *places;
   int64_t *starts;
   int64_t n_rows, n_targets;
   int32_t n_each;
@@ -83,7 +84,7 @@ static ts_err make_room(ts_layer *l, int64_t n_samples, int64_t n_items,
                         ts_lane *lane) {
   ts_items *t = l->data;
   const bool normed = task_of(l)->normalise, trains = l->spec->training;
-  const int64_t d = t->dim;
+  const int64_t d = t->dim, more = t->n_targets + 2;
   const int64_t q = normed ? t->n_rows * d : 0, i = normed ? n_items * d : 0;
   const ts_room_part parts[] = {
       {&t->offsets, n_samples + 1, 8},
@@ -97,9 +98,10 @@ static ts_err make_room(ts_layer *l, int64_t n_samples, int64_t n_items,
       {&t->items, i, 4},
       {&t->dq, trains ? q : 0, 4},
       {&t->ditems, trains ? i : 0, 4},
-      {&t->one, t->made ? t->n_targets + 1 : 0, 4},
-      {&t->places, t->made ? t->n_targets + 1 : 0, 4},
-      {&t->starts, t->made ? t->n_targets + 2 : 0, 8},
+      {&t->one, t->made ? more : 0, 4},
+      {&t->own, t->made ? n_samples + 1 : 0, 4},
+      {&t->places, t->made ? more : 0, 4},
+      {&t->starts, t->made ? more + n_samples : 0, 8},
   };
   return ts_room_take(&t->room, parts, sizeof parts / sizeof *parts, lane);
 }
@@ -109,10 +111,13 @@ static ts_err make_room(ts_layer *l, int64_t n_samples, int64_t n_items,
 static ts_err expect(ts_layer *l, ts_lane *lane) {
   ts_items *t = l->data;
   const ts_tokens *tokens = ts_tokens_at(l->in[0].value->tokens);
+  const ts_tokens *made = ts_tokens_at(l->in[1].value->tokens);
   const int64_t rows =
       ts_feature_table(l->spec->config, t->feature, NULL)->rows;
   t->n_rows = tokens ? tokens->spec.batch_max : l->spec->batch_max;
   t->n_targets = t->n_rows;
+  if (made && made->spec.batch_max > t->n_targets)
+    t->n_targets = made->spec.batch_max;
   if (*task_of(l)->masked) {
     const double most =
         1.2 * task_of(l)->mask_share * (double)t->n_rows + l->spec->batch_max;
@@ -191,19 +196,26 @@ static ts_rows item_rows(const ts_layer *l, const ts_layer_run *r) {
   return task_of(l)->normalise ? (ts_rows){t->items, t->dim} : raw_items(l, r);
 }
 
-/* Which items the targets' bags name. */
-static ts_spread spread_of(const ts_items *t, const ts_layer_run *r) {
+/* Which items the targets' bags name: of tokens each its own, of a vector a
+ * sample that of the sample. */
+static ts_spread spread_of(const ts_layer *l, const ts_layer_run *r) {
+  const ts_items *t = l->data;
   if (!t->made) return r->views->spread[t->feature];
-  return (ts_spread){.index = t->one,
-                     .member_start = t->one,
+  if (l->in[1].value->tokens)
+    return (ts_spread){.index = t->one,
+                       .member_start = t->one,
+                       .member = t->one,
+                       .n_rows = t->n_targets};
+  return (ts_spread){.index = t->sample,
+                     .member_start = t->own,
                      .member = t->one,
-                     .n_rows = t->n_targets};
+                     .n_rows = r->batch};
 }
 
 static ts_candidates_args candidates(const ts_layer *l, const ts_layer_run *r) {
   const ts_items *t = l->data;
   const ts_task_config *x = task_of(l);
-  const ts_spread s = spread_of(t, r);
+  const ts_spread s = spread_of(l, r);
   const ts_rows q = query_rows(l), items = item_rows(l, r);
   return (ts_candidates_args){.q = q.p,
                               .items = items.p,
@@ -238,34 +250,6 @@ static bool meets(const ts_layer *l, const ts_layer_run *r) {
   return ts_task_meets(task_of(l), r->training);
 }
 
-/* The loss over these; places are not known. */
-static ts_err all_forward(ts_layer *l, const ts_layer_run *r,
-                          const ts_candidates_args *c) {
-  ts_items *t = l->data;
-  const ts_full_softmax_args a = {.q = c->q,
-                                  .items = c->items,
-                                  .ids = c->ids,
-                                  .shift = c->shift,
-                                  .index = c->index,
-                                  .row = c->row,
-                                  .sample = c->sample,
-                                  .first = c->first,
-                                  .offsets = c->offsets,
-                                  .member_start = c->member_start,
-                                  .member = c->member,
-                                  .slices = r->pass->slices,
-                                  .loss = t->each,
-                                  .n_samples = r->batch,
-                                  .n_rows = c->n_rows,
-                                  .n_items = c->n_items,
-                                  .n_targets = c->n_targets,
-                                  .q_stride = c->q_stride,
-                                  .item_stride = c->item_stride,
-                                  .dim = c->dim,
-                                  .scale = c->scale};
-  return ts_full_softmax_forward(t->all, l, r, &a);
-}
-
 /* Ids of the rows, where targets go by those that are masks. */
 static const int64_t *masked_ids(const ts_layer *l, const ts_layer_run *r) {
   const ts_task_config *x = task_of(l);
@@ -273,14 +257,23 @@ static const int64_t *masked_ids(const ts_layer *l, const ts_layer_run *r) {
   return r->views->tokens[ts_feature_find(l->spec->config, x->masked)].ids;
 }
 
-static ts_err count_up(const ts_layer *l, const ts_layer_run *r) {
+/* Of items that layers make, whose targets A finds. */
+static ts_err find_made(const ts_layer *l, const ts_layer_run *r,
+                        ts_targets_args a) {
   const ts_items *t = l->data;
-  const ts_tokens_args a = {.offsets = t->starts,
-                            .sample = t->one,
-                            .position = t->places,
-                            .n_samples = t->n_targets + 1,
-                            .n_tokens = t->n_targets + 1};
-  return ts_run_tokens(l, r, &a);
+  const ts_tokens_args up = {.offsets = t->starts,
+                             .sample = t->one,
+                             .position = t->places,
+                             .n_samples = t->n_targets + 1,
+                             .n_tokens = t->n_targets + 1};
+  TS_DO(ts_run_tokens(l, r, &up));
+  if (l->in[1].value->tokens) return TS_OK;
+  a.rows = a.ids = NULL; /* a row is a sample */
+  a.n_rows = a.n_samples;
+  a.offsets = t->starts;
+  a.first = t->own;
+  a.row = t->places;
+  return ts_run_targets(l, r, &a);
 }
 
 static ts_err find_targets(ts_layer *l, const ts_layer_run *r) {
@@ -291,8 +284,7 @@ static ts_err find_targets(ts_layer *l, const ts_layer_run *r) {
   t->n_each = ts_task_each(task_of(l), r->training);
   t->n_targets = r->batch ? (bags->n_ids - brought) / t->n_each : 0;
   t->n_rows = tokens ? tokens->n : r->batch;
-  TS_DO(make_room(l, r->batch, spread_of(t, r).n_rows, r->lane));
-  if (t->made) TS_DO(count_up(l, r));
+  TS_DO(make_room(l, r->batch, spread_of(l, r).n_rows, r->lane));
   const ts_targets_args a = {.lengths = bags->lengths,
                              .bags = bags->lengths ? NULL : bags->offsets,
                              .rows = rows_of(l),
@@ -307,7 +299,8 @@ static ts_err find_targets(ts_layer *l, const ts_layer_run *r) {
                              .ids = masked_ids(l, r),
                              .mask = task_of(l)->mask_id,
                              .slices = r->pass->slices};
-  return ts_run_targets(l, r, &a);
+  TS_DO(ts_run_targets(l, r, &a));
+  return t->made ? find_made(l, r, a) : TS_OK;
 }
 
 /* The last row of each sample, for who ranks items. */
@@ -349,7 +342,7 @@ static ts_err forward(ts_layer *l, const ts_layer_run *r) {
     TS_DO(norm(l, r, raw_query(l), t->q, NULL, NULL, t->n_rows));
     TS_DO(norm(l, r, raw_items(l, r), t->items, NULL, NULL, a.n_items));
   }
-  TS_DO(meets(l, r) ? all_forward(l, r, &a)
+  TS_DO(meets(l, r) ? ts_full_softmax_forward(t->all, l, r, &a)
                     : ts_run_candidates_forward(l, r, &a));
   TS_DO(give_figures(l, r));
   return r->training ? TS_OK : give_query(l, r);
