@@ -81,5 +81,6 @@ endif
 tests_longest = tests/train/test_pipelines tests/run/disk_full.sh tests/run/faults.sh \
   tests/run/fully_sharded.sh tests/run/pipelines.sh tests/run/reshard.sh
 tests_asleep = tests/dense/test_fully_sharded_timing tests/dense/test_fully_sharded_traces tests/run/watchdog.sh
-tests_alone = tests/run/trace_overlap.sh tests/run/bench_pipeline.sh
+tests_alone = tests/run/trace_overlap.sh
+MOSTLYCLEANFILES += tests/clocks.log
 include tests/pairs.mk

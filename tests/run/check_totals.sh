@@ -61,6 +61,10 @@ total() { # what, last line, another line, definition of make
 # The programs run twice.
 total "all is well" "14 passed, 0 failed, 0 skipped" '^14'
 # From here on results of an earlier run are there.
+total "tests with clocks in a call of their own" "14 passed, 0 failed, 0 skipped" '^14' \
+  'make() { command make "$@" clocks=later && command make -s check-clocks; }'
+total "tests with clocks in no call" "10 passed, 1 failed, 0 skipped" 'FAILED: tests/a/test_two: left no result' \
+  'make() { command make "$@" clocks=later; }'
 echo 'int main(void) {' > tests/a/test_one.c
 total "a syntax error" "8 passed, 1 failed, 0 skipped" 'FAILED: tests/a/test_one: left no result'
 rm tests/a/test_one.c
