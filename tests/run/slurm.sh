@@ -16,7 +16,7 @@ trap 'exit 1' INT TERM HUP
 
 TESSERA_JOBS=$srcdir/jobs/slurm TESSERA_BIND=none OMPI_MCA_btl_vader_single_copy_mechanism=none
 export TESSERA TESSERA_JOBS TESSERA_BIND OMPI_MCA_btl_vader_single_copy_mechanism
-unset OMPI_MCA_pml # tests/support/launch has one: here Open MPI chooses
+unset OMPI_MCA_pml OMPI_MCA_ess_singleton_isolated HWLOC_COMPONENTS # of tests/support/launch
 cd "$work" || exit 1
 # Waits instead of work make a step last: they change no bits.
 slow="--set run.log_every=5 --set comm.delay.latency_us=60000"
