@@ -79,7 +79,7 @@ endif
 # the end; those that nearly always sleep, as they look at deadlines, beside
 # each other; and one by one those that look at how long work takes.
 tests_longest = tests/train/test_pipelines tests/run/disk_full.sh tests/run/faults.sh \
-  tests/run/fully_sharded.sh tests/run/pipelines.sh tests/run/reshard.sh
+  tests/run/fully_sharded.sh tests/run/pipelines.sh tests/run/real_data.sh tests/run/reshard.sh tests/run/weights.sh
 tests_asleep = tests/dense/test_fully_sharded_timing tests/dense/test_fully_sharded_traces tests/run/watchdog.sh
 tests_alone = tests/run/trace_overlap.sh
 MOSTLYCLEANFILES += tests/clocks.log
