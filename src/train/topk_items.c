@@ -21,8 +21,8 @@ typedef struct ts_asked {
   ts_ebc_batch *batch;
   ts_kjt kjt;
   int64_t ids[ROWS];
+  float weights[ROWS]; /* which tables may ask for */
   int32_t none, length;
-  float weight;
   int32_t feature, dim;
   float *rows;    /* (ROWS, stride) as they come */
   int32_t *index; /* (ROWS) */
@@ -38,7 +38,7 @@ static ts_err open(ts_asked *a) {
   a->kjt.batch = 1;
   for (int32_t f = 0; f < n; f++)
     a->kjt.features[f] =
-        (ts_jagged){.lengths = &a->none, .ids = a->ids, .weights = &a->weight};
+        (ts_jagged){.lengths = &a->none, .ids = a->ids, .weights = a->weights};
   a->kjt.features[a->feature].lengths = &a->length;
   return TS_OK;
 }
