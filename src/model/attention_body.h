@@ -20,7 +20,8 @@ typedef struct attention_head {
   const ts_attention_args *t;
   int64_t s, begin, length;
   int32_t h;
-  float norm; /* silu: 1 / norm */
+  float norm;     /* silu: 1 / norm */
+  int64_t wanted; /* the first query that is */
 } attention_head;
 
 /* AT: of the pairs of a sequence and a head. */
@@ -31,6 +32,7 @@ static attention_head head_of(const ts_attention_args *t, int64_t at) {
                       .begin = t->offsets[s],
                       .length = t->offsets[s + 1] - t->offsets[s],
                       .h = (int32_t)(at % t->n_heads)};
+  if (t->kept) d.wanted = d.length - (t->kept[s + 1] - t->kept[s]);
   d.norm = 1 / (t->norm != 0 ? t->norm : (float)d.length);
   return d;
 }
@@ -287,11 +289,12 @@ static void forward_tile(const attention_head *d, const attention_room *m,
                                  .part = w.corner ? K_TO_ROW : WHOLE});
 }
 
+/* Those from FIRST to N of the group that begins at FROM. */
 static void put_queries(const attention_head *d, const attention_room *m,
-                        int64_t from, int64_t n) {
+                        int64_t from, int64_t first, int64_t n) {
   const ts_attention_args *t = d->t;
   const bool soft = t->kind == TS_ATTENTION_SOFTMAX;
-  for (int64_t i = 0; i < n; i++) {
+  for (int64_t i = first; i < n; i++) {
     float *to = TS_HEAD_ROW(d, o, o_stride, v_dim, from + i);
     const float *o = m->o + i * padded(t->v_dim), sum = m->sum[i];
     const float by = soft ? 1 / sum : 1;
@@ -309,7 +312,10 @@ static void forward_group(const attention_head *d, int64_t from,
   const attention_room m = room_of(t, scratch);
   const int64_t n = least_of(GROUP, d->length - from);
   const int64_t end = t->causal ? from + n : d->length;
-  for (int64_t i = 0; i < n; i += TILE) {
+  /* Tiles lie where they do if all queries are wanted: their bits do, too. */
+  const int64_t first = d->wanted > from ? d->wanted - from : 0;
+  const int64_t begin = first / TILE * TILE;
+  for (int64_t i = begin; i < n; i += TILE) {
     const int64_t n_i = least_of(TILE, n - i);
     pack_rows(m.rows, TS_HEAD_ROW(d, q, q_stride, dim, from + i), t->q_stride,
               n_i, t->dim, t->scale);
@@ -322,10 +328,11 @@ static void forward_group(const attention_head *d, int64_t from,
   for (int64_t j = 0; j < end; j += TILE) {
     pack_rows(m.v, TS_HEAD_ROW(d, v, v_stride, v_dim, j), t->v_stride,
               least_of(TILE, d->length - j), t->v_dim, 1);
-    for (int64_t i = t->causal && j > from ? j - from : 0; i < n; i += TILE)
+    int64_t i = t->causal && j > from ? j - from : 0;
+    for (i = i > begin ? i : begin; i < n; i += TILE)
       forward_tile(d, &m, from + i, i, j);
   }
-  put_queries(d, &m, from, n);
+  put_queries(d, &m, from, first, n);
 }
 
 static int64_t groups_of(const ts_attention_args *t) {
@@ -343,7 +350,7 @@ static ts_err attention(const ts_attention_args *t) {
   for (int64_t at = 0; at < n; at++) { /* the longest of causal ones first */
     const attention_head d = head_of(t, at / groups);
     const int64_t from = (groups - 1 - at % groups) * GROUP;
-    if (from < d.length)
+    if (from < d.length && d.wanted < from + GROUP)
       forward_group(&d, from, scratch + omp_get_thread_num() * each);
   }
   ts_mem_free(scratch);

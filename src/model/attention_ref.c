@@ -90,7 +90,8 @@ static ts_err attention(const ts_attention_args *t) {
 #pragma omp parallel for schedule(static)
   for (int64_t at = 0; at < t->n_sequences * t->n_heads; at++) {
     const head s = head_of(t, at / t->n_heads, (int32_t)(at % t->n_heads));
-    for (int64_t i = 0; i < s.length; i++) forward_row(&s, i);
+    int64_t i = t->kept ? s.length - (t->kept[s.s + 1] - t->kept[s.s]) : 0;
+    for (; i < s.length; i++) forward_row(&s, i);
   }
   return TS_OK;
 }

@@ -61,6 +61,7 @@ ts_err ts_model_create(ts_model **out, const ts_model_spec *s,
   TS_TRY(ts_graph_plan(g, s));
   TS_TRY(ts_graph_place(g));
   TS_TRY(create_layers(g, lane));
+  ts_graph_keep_last(g);
   *out = &g->base;
   g = NULL;
 done:
@@ -113,7 +114,9 @@ static ts_err forward(ts_graph *g, int32_t from, int32_t to,
       continue;
     }
     const ts_layer_run own = run_for(l, run);
+    TS_DO(ts_graph_keep_begin(g, l, run));
     TS_DO(l->ops->forward(l, &own));
+    TS_DO(ts_graph_keep_end(g, l, run));
   }
   return TS_OK;
 }

@@ -5,6 +5,7 @@
  *   graph_plan.c    layers in running order, shapes, checks; creates nothing
  *   graph_items.c   outputs over items: candidates and their loss, and which
  *                   layers make items' vectors
+ *   graph_last.c    rows of tokens that nobody reads without training
  *   graph_outputs.c the logits, what nobody reads, the order
  *   graph_half.c    which values are bf16
  *   graph_rows.c    which lie in the row that joins them
@@ -45,7 +46,8 @@ typedef struct ts_graph {
   int64_t slab_floats;
   ts_comm *comm; /* of layers that add over ranks; NULL: none does */
   ts_arrays arrays;
-  ts_emb_views views; /* of the pass under way */
+  ts_emb_views views;        /* of the pass under way */
+  const ts_layer *last_look; /* ts_graph_keep_last; NULL: none */
 } ts_graph;
 
 /* Layers with shapes, from the deck.  DECK errors.  ts_graph_reset gives all
@@ -109,6 +111,15 @@ ts_err ts_graph_add_items(ts_graph *, int32_t k, ts_value **v);
 void ts_graph_mark_items(ts_graph *);
 /* A layer of them reads feature F; the deck's dense features, where F is -1. */
 bool ts_graph_items_read(const ts_model *, int32_t f);
+/* Finds the layer behind which an output over items reads, without training,
+ * the last tokens of samples alone (last_look): once values have places. */
+void ts_graph_keep_last(ts_graph *);
+/* Before and behind layer L in a forward pass: from last_look on tokens are
+ * those that are kept.  Enqueues. */
+ts_err ts_graph_keep_begin(const ts_graph *, const ts_layer *l,
+                           const ts_layer_run *);
+ts_err ts_graph_keep_end(const ts_graph *, const ts_layer *l,
+                         const ts_layer_run *);
 /* Samples have no more targets than rows, and one at most where a vector that
  * layers make of the sample is its item.  DATA errors. */
 ts_err ts_graph_check_targets(const ts_graph *, const ts_kjt *, bool training,

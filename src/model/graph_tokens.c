@@ -151,6 +151,9 @@ ts_err ts_graph_place_tokens(ts_graph *g) {
                          sizeof *t->sample, TS_TAG_ACTIVATIONS));
     TS_DO(ts_arrays_take(&g->arrays, g->device, &t->position, n,
                          sizeof *t->position, TS_TAG_ACTIVATIONS));
+    TS_DO(ts_arrays_take(&g->arrays, g->device, &t->kept_room,
+                         (int64_t)g->spec.batch_max + 1, sizeof *t->kept_room,
+                         TS_TAG_ACTIVATIONS));
     if (!t->timed) continue;
     TS_DO(ts_arrays_take(&g->arrays, g->device, &t->when, n, sizeof *t->when,
                          TS_TAG_ACTIVATIONS));

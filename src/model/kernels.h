@@ -278,6 +278,9 @@ typedef struct ts_attention_args {
   int32_t n_buckets, n_times;
   const float *slopes;
   const int64_t *offsets; /* (n_sequences + 1), memory of the device */
+  const int64_t *kept;    /* forward, as offsets: o and lse of the last kept[s +
+                             1] - kept[s] tokens of sequence s are wanted, those
+                             of others may stay as they are; NULL: all */
   int64_t n_sequences, n_tokens;
   int64_t max_length; /* no sequence is longer */
   int32_t n_heads, dim, v_dim;

@@ -68,6 +68,12 @@ typedef struct ts_tokens {
   int64_t *offsets;           /* (n_samples + 1) */
   int32_t *sample, *position; /* (n) */
   double *when, *asked;       /* (n) where timed: kernel token_times */
+  /* While a layer runs behind which the last tokens of samples are all that is
+   * read (graph_last.c): where those of a sample begin, one sample's behind the
+   * other's (n_samples + 1), and how many there are; NULL: all are read. */
+  const int64_t *kept;
+  int64_t n_kept;
+  int64_t *kept_room;
 } ts_tokens;
 static inline ts_tokens *ts_tokens_at(ts_tokens *t) {
   while (t && t->same) t = t->same;
@@ -219,6 +225,9 @@ typedef struct ts_layer_ops {
    * others' by then. */
   bool keeps_in, keeps_out;
   bool adds_dx; /* its backward pass can add to in[].dx */
+  /* Where its tokens say which are kept, its forward pass gives the rows of
+   * these alone, one behind the other. */
+  bool gives_kept;
   /* out[0] is its inputs side by side, of which it leaves out those that lie
    * there already (ts_value.row). */
   bool joins;

@@ -37,6 +37,10 @@ void ts_layer_times(const ts_layer *, const ts_param *biases,
                     ts_attention_args *a);
 ts_err ts_run_tokens(const ts_layer *, const ts_layer_run *,
                      const ts_tokens_args *);
+/* The rows of BYTES of the tokens that T keeps, of those of all its tokens,
+ * move to the beginning of ROWS.  Host. */
+ts_err ts_run_cut(const ts_tokens *t, const ts_layer_run *, void *rows,
+                  size_t bytes);
 ts_err ts_run_targets(const ts_layer *, const ts_layer_run *,
                       const ts_targets_args *);
 ts_err ts_run_candidates_forward(const ts_layer *, const ts_layer_run *,

@@ -17,6 +17,7 @@ tessera_sources += \
   src/model/graph.h \
   src/model/graph_half.c \
   src/model/graph_items.c \
+  src/model/graph_last.c \
   src/model/graph_memory.c \
   src/model/graph_names.c \
   src/model/graph_outputs.c \

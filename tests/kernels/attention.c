@@ -421,6 +421,64 @@ TS_TESTS(windows, 0, 2) {
   lt_check(run_both, &t);
 }
 
+/* ---- the last queries alone ---------------------------------------------- */
+
+typedef struct last {
+  ts_attention_args all, kept;
+} last;
+
+static ts_err run_last(const ts_kernels *k, const void *arg) {
+  const last *p = arg;
+  ts_attention_args all = p->all, kept = p->kept;
+  kt_at_all(&all, sizeof all);
+  kt_at_all(&kept, sizeof kept);
+  TS_DO(k->attention(&all));
+  return k->attention(&kept);
+}
+
+static void same_last(const float *x, const float *y, int64_t from, int64_t n,
+                      int64_t stride, const char *what) {
+  ck_assert_msg(!memcmp((const float *)kt_got(x) + from * stride,
+                        (const float *)kt_got(y) + from * stride,
+                        (size_t)(n * stride) * sizeof(float)),
+                "%s: %s of the last queries depends on the others", kt_who(),
+                what);
+}
+
+static void look_last(const void *arg) {
+  const last *p = arg;
+  const ts_attention_args *t = &p->all;
+  for (int64_t s = 0; s < t->n_sequences; s++) {
+    const int64_t n = p->kept.kept[s + 1] - p->kept.kept[s];
+    const int64_t from = t->offsets[s + 1] - n;
+    same_last(t->o, p->kept.o, from, n, t->o_stride, "o");
+    if (t->lse) same_last(t->lse, p->kept.lse, from, n, t->n_heads, "lse");
+  }
+}
+
+/* Mostly one of each sequence, and once all. */
+TS_TESTS(last_ones, 0, 6) {
+  last p;
+  lt_begin();
+  p.all = draw(_i + 4, TEST_COUNT(lengths), 1 + _i % 3, 2);
+  p.kept = p.all;
+  int64_t *kept = kt_array(p.all.n_sequences + 1, 8, 0);
+  kept[0] = 0;
+  for (int64_t s = 0; s < p.all.n_sequences; s++) {
+    const int64_t n = p.all.offsets[s + 1] - p.all.offsets[s];
+    const int64_t some = kt_below(3) ? 1 : n ? kt_below((int32_t)n) + 1 : 0;
+    kept[s + 1] = kept[s] + (some < n && _i != 5 ? some : n);
+  }
+  p.kept.kept = kept;
+  /* What lies between rows is the same in both. */
+  p.kept.o = kt_copy(p.all.o, p.all.n_tokens * p.all.o_stride, 4);
+  p.kept.lse = kt_copy(p.all.lse, p.all.n_tokens * p.all.n_heads, 4);
+  kt_compare(p.kept.o, KT_OWN);
+  if (p.kept.lse) kt_compare(p.kept.lse, KT_OWN);
+  kt_look(look_last);
+  kt_check(run_last, &p);
+}
+
 /* ---- a sequence alone ---------------------------------------------------- */
 
 typedef struct pair {

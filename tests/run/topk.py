@@ -8,12 +8,13 @@ import h5py
 import numpy as np
 
 data, checkpoint, out, k = sys.argv[1:4] + [int(sys.argv[4])]
-o = dict(by="tokens", first=0, exclude=0, normalise=0, temperature=1.0, given=0)
+o = dict(by="tokens", first=0, exclude=0, normalise=0, temperature=1.0, given=0, looks=0)
 o.update((a, type(o[a])(v)) for a, v in (x.split("=") for x in sys.argv[5:]))
 BAGS = "model/sparse_arch.embedding_bag_collection.embedding_bags.%s.weight"
 with h5py.File(checkpoint) as f:
     E = f[BAGS % "item"][()].astype(float)
     U = f[BAGS % "user"][()].astype(float) if BAGS % "user" in f else E
+    P = {n: f["model/" + n][()].astype(float) for n in f["model"] if n.startswith(("before.", "looks."))}
 
 
 def ids_of(text):
@@ -24,6 +25,18 @@ def unit(x):
     return x / max(np.linalg.norm(x), 1e-12) if o["normalise"] else x
 
 
+def rows_of(seen):
+    """Of the tokens, with what each sees of itself and those before it added."""
+    x = E[seen]
+    if not o["looks"] or not seen:
+        return x
+    h = x - x.mean(1, keepdims=True)
+    h = h / np.sqrt((h * h).mean(1, keepdims=True) + 1e-5) * P["before.0.weight"] + P["before.0.bias"]
+    q, key, v = np.split(h @ P["looks.0.weight"].T + P["looks.0.bias"], 3, axis=1)
+    s = np.exp(np.where(np.tri(len(x)) > 0, q @ key.T / np.sqrt(x.shape[1]), -np.inf))
+    return x + (s / s.sum(1, keepdims=True)) @ v @ P["looks.1.weight"].T + P["looks.1.bias"]
+
+
 V = np.array([unit(x) for x in E])
 samples = [(int(r["user"]), ids_of(r["item"]), ids_of(r["next"])) for r in csv.DictReader(open(data))]
 def among_given():
@@ -31,7 +44,7 @@ def among_given():
     for user, seen, ids in samples:
         groups = [ids[i:i + 1 + o["given"]] for i in range(0, len(ids), 1 + o["given"])]
         for j, group in enumerate(groups):
-            q = unit(E[seen[len(seen) - len(groups) + j]] if o["by"] == "tokens" else U[user])
+            q = unit(rows_of(seen)[len(seen) - len(groups) + j] if o["by"] == "tokens" else U[user])
             s = V[group] @ q
             r = (s[1:] > s[0]).sum() + 0.5 * (s[1:] == s[0]).sum()
             sums += [r < k, (r < k) / np.log2(r + 2), 1 / (r + 1)]
@@ -55,7 +68,7 @@ assert items.shape == (len(samples), k), items.shape
 
 def ranked(user, seen, wanted):
     if o["by"] == "tokens":
-        q = unit(E[seen[-1]]) if seen else np.zeros(E.shape[1])
+        q = unit(rows_of(seen)[-1]) if seen else np.zeros(E.shape[1])
     else:
         q = unit(U[user])
     s = V @ q / o["temperature"]

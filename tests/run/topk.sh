@@ -132,6 +132,24 @@ done
 check "validations" tess 2 train "$work/tokens.deck" --quiet --set run.output="$work/valid" --set data.valid="$work/a.csv" --set run.valid_every=2 --set run.stop='{metric="ndcg";patience=9;}' --set checkpoint.best=true
 check "validations: NDCG" test "$(grep -c '"valid":true.*"ndcg":0' "$work/valid/metrics.jsonl")" = 3
 
+# Behind the last look evaluation goes on with the last tokens alone, and of what comes before it takes theirs: "item" is read behind it, too.
+sed 's/layers = (/layers = ( { name = "before"; kind = "layer_norm"; in = "item"; }, { name = "looks"; kind = "attention"; in = "before"; }, { name = "sum"; kind = "add"; in = ["item", "looks"]; },/; s/in = "item"; } );$/in = "sum"; } );/' "$work/tokens.deck" > "$work/looks.deck"
+check "looks" tess 2 train "$work/looks.deck" --quiet --set run.output="$work/looks"
+say="by=tokens exclude=1 normalise=1 temperature=0.2 first=2 looks=1"
+for ranks in 1 3; do
+  check "looks, $ranks" tess $ranks topk "$work/looks.deck" --quiet --set run.output="$work/looks" --k 10 --out "$work/looks-$ranks.h5"
+  check "looks, $ranks: as NumPy has it" sh -c "$python '$srcdir/tests/run/topk.py' '$work/a.csv' '$(newest looks)' '$work/looks-$ranks.h5' 10 $say > '$work/want'"
+  tess $ranks eval "$work/looks.deck" --set run.output="$work/looks" > "$work/said"
+  figures "$work/said" > "$work/got"
+  check "looks, $ranks: figures" close_figures "$work/got" "$work/want"
+done
+check "looks: one file on any ranks" h5diff "$work/looks-1.h5" "$work/looks-3.h5"
+sed 's/a\.csv/given.csv/g; s/max_length = 9; } ); };/max_length = 90; } ); };/; s/negatives = 3;/given = 4;/; s/k = 10/k = 2/' "$work/looks.deck" > "$work/looks-given.deck"
+$python "$srcdir/tests/run/topk.py" "$work/given.csv" "$(newest looks)" - 2 $say given=4 > "$work/want" || exit 1
+tess 1 eval "$work/looks-given.deck" --checkpoint "$(newest looks)" > "$work/said"
+figures "$work/said" > "$work/got"
+check "looks: figures among given ones" close_figures "$work/got" "$work/want"
+
 # Words in the place of numbers.
 sed 's/\([0-9]\)\([|,]\)/\1x\2/g; s/\([0-9]\)$/\1x/; 1s/.*/user,item,next/' "$work/a.csv" > "$work/w.csv"
 sed 's/encoding = "none"/encoding = "vocabulary"/g; s/a\.csv/w.csv/g; s/rows = [39]0/rows = "auto"/g' "$work/user.deck" > "$work/words.deck"

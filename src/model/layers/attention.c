@@ -111,6 +111,7 @@ static ts_attention_args args_of(const ts_layer *l, int64_t batch) {
                          .dv = d->dqkv ? d->dqkv + 2 * d->a : NULL,
                          .slopes = d->slopes,
                          .offsets = t->offsets,
+                         .kept = t->kept,
                          .n_sequences = batch,
                          .n_tokens = t->n,
                          .max_length = ts_tokens_longest(t),
@@ -191,9 +192,16 @@ static ts_err look(ts_layer *l, const ts_layer_run *r, ts_pass pass) {
 
 static ts_err forward(ts_layer *l, const ts_layer_run *r) {
   ts_attention *d = l->data;
-  const ts_layer_run rows = ts_layer_by_token(l, r);
+  const ts_tokens *t = ts_tokens_at(l->tokens);
+  ts_layer_run rows = ts_layer_by_token(l, r);
   TS_DO(ts_rows_linear_forward(&d->in, &rows, d->qkv, l->in[0].value->x));
   TS_DO(look(l, r, TS_FORWARD));
+  if (t->kept) {
+    TS_DO(d->y ? ts_run_cut(t, r, d->y, (size_t)d->a * sizeof *d->y)
+               : ts_run_cut(t, r, l->out[0].x,
+                            (size_t)l->out[0].stride * sizeof *l->out[0].x));
+    rows.batch = (int32_t)t->n_kept;
+  }
   return d->y ? ts_rows_linear_forward(&d->out, &rows, l->out[0].x, d->y)
               : TS_OK;
 }
@@ -221,6 +229,7 @@ const ts_layer_ops ts_layer_attention = {
     .takes_times = true,
     .keeps_in = true,
     .keeps_out = true,
+    .gives_kept = true,
     .shape = shape,
     .create = create,
     .destroy = destroy,
