@@ -1,6 +1,7 @@
 /* topk_rank.c - the scores of some vectors with all items of a part, and the
  * best of them. */
 #include <math.h>
+#include <omp.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -69,9 +70,19 @@ static bool is_left_out(const ts_left_out *o, int64_t q, int64_t id) {
   return false;
 }
 
+/* None of a block's items can be better than WORST, as is the rule once the
+ * best of some blocks are there. */
+TS_CLONES
+static bool all_worse(const float *restrict score, float worst) {
+  int better = 0;
+  for (int i = 0; i < B; i++) better |= !(score[i] < worst);
+  return !better;
+}
+
 /* Items AT and on of the part, N of them. */
 static void take(ts_heap *b, const float *score, const ts_item_part *p,
                  int64_t at, int n, const ts_left_out *o, int64_t q) {
+  if (b->n == b->k && all_worse(score, b->heap[0].score)) return;
   for (int i = 0; i < n; i++) {
     /* No number is worse than any. */
     const float s = isnan(score[i]) ? -INFINITY : score[i];
@@ -112,10 +123,18 @@ static void rank_some(const ts_item_part *p, const float *query, int64_t q,
   }
 }
 
+/* Vectors that a thread takes at once: so few that each thread has some. */
+static int share_of(int64_t n) {
+  const int64_t threads = omp_get_max_threads();
+  const int64_t each = (n + threads - 1) / threads;
+  return each < MOST ? (int)(each + TILE - 1) / TILE * TILE : MOST;
+}
+
 ts_err ts_item_part_rank(const ts_item_part *p, const float *query, int64_t n,
                          int32_t k, const ts_left_out *o, ts_found *found) {
+  const int some = share_of(n);
 #pragma omp parallel for schedule(dynamic)
-  for (int64_t q = 0; q < n; q += MOST)
-    rank_some(p, query, q, n - q < MOST ? (int)(n - q) : MOST, k, o, found);
+  for (int64_t q = 0; q < n; q += some)
+    rank_some(p, query, q, n - q < some ? (int)(n - q) : some, k, o, found);
   return TS_OK;
 }
