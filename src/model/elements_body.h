@@ -85,6 +85,16 @@ static bool rows_follow(const ts_map_args *t, int64_t n_j, bool by_h) {
 #undef FOLLOW
 }
 
+/* The rows of all b follow each other, too: N numbers, in parts. */
+static ts_err map_flat(const ts_map_args *t, int64_t n) {
+  enum { PART = 4096 };
+#pragma omp parallel for schedule(static)
+  for (int64_t at = 0; at < n; at += PART)
+    map_row(t, n - at < PART ? n - at : PART, t->y + at * t->ys.c,
+            t->a + at * t->as.c, t->x + at * t->xs.c);
+  return TS_OK;
+}
+
 static ts_err map(const ts_map_args *args) {
   static const float one = 1;
   ts_map_args own = *args, *const t = &own;
@@ -102,6 +112,9 @@ static ts_err map(const ts_map_args *args) {
     if (rows_follow(t, n_j, true)) n_j *= n_h, n_h = 1;
   }
   const int64_t each = n_h * n_i;
+  if (each == 1 && t->ys.b == n_j * t->ys.c && t->as.b == n_j * t->as.c &&
+      t->xs.b == n_j * t->xs.c)
+    return map_flat(t, t->n_b * n_j);
 #pragma omp parallel for schedule(static)
   for (int64_t r = 0; r < t->n_b * each; r++) {
     const int64_t b = r / each, h = r / n_i % n_h, i = r % n_i;
