@@ -6,7 +6,8 @@
  * speed.  oneDNN's own blocked formats gain 2 to 5 % of a product, and the
  * packing costs as much at batches up to a few thousand: not used.  Sums,
  * gradients of weights and the weights themselves stay f32.  Primitives are
- * made once per batch size on the lane's thread. */
+ * made once per batch size on the lane's thread, those of a backward pass by
+ * the first one of that size. */
 #include "config.h"
 #ifdef HAVE_ONEDNN
 #include <stdio.h>
@@ -17,7 +18,11 @@
 #include "dense/onednn_product.h"
 #include "runtime/trace.h"
 
-enum { BATCHES_MAX = 8 };
+enum {
+  BATCHES_MAX = 8,
+  PIECE_LEAST = 512, /* rows, and twice as many each time */
+  PIECES = 6
+};
 
 /* The three products of a layer for one batch size. */
 typedef struct ts_products {
@@ -28,8 +33,12 @@ typedef struct ts_products {
 typedef struct ts_onednn {
   ts_onednn_stream stream;
   ts_products products[BATCHES_MAX];
-  ts_products *last; /* of the last forward */
+  ts_product piece[PIECES]; /* y of so many rows */
+  ts_products *last;        /* of the last backward */
   int next;
+  void *y; /* of the last forward */
+  const void *x;
+  int32_t batch;
   float *dW_alone; /* for repeat, from its first call */
   /* bf16 */
   uint16_t *x16; /* (batch, k_pad), NULL where x comes as bf16 */
@@ -51,35 +60,45 @@ static bool has_bf16(int32_t n_out) {
          ((int)dnnl_get_effective_cpu_isa() & needed) == needed;
 }
 
-/* Creates the products of each pass; the layer's spec says what they read and
- * write. */
-static ts_err products_create(ts_products *p, const ts_linear *l,
-                              int32_t batch) {
+/* Elements from row to row of x and of dy, as products read them. */
+static int64_t x_stride(const ts_linear *l) {
+  return l->half && !l->spec.x_half ? l->k_pad : l->spec.in_stride;
+}
+static int64_t dy_stride(const ts_linear *l) {
+  return l->half && !l->spec.y_half ? l->n_pad : l->spec.out_stride;
+}
+
+static ts_err make_y(ts_product *p, const ts_linear *l, int32_t rows) {
+  const ts_onednn *o = l->data;
+  const ts_linear_spec *s = &l->spec;
+  const dnnl_data_type_t type = l->half ? dnnl_bf16 : dnnl_f32;
+  const dnnl_data_type_t y_type = s->y_half ? dnnl_bf16 : dnnl_f32;
+  const int64_t N = s->n_out, Kp = l->half ? l->k_pad : s->n_in;
+  const ts_matrix x = {rows, Kp, x_stride(l), 1, type};
+  const ts_matrix wT = {Kp, N, 1, Kp, type};
+  const ts_matrix y = {rows, N, s->out_stride, 1, y_type};
+  if (p->primitive) return TS_OK;
+  return ts_product_matmul(p, &o->stream, x, wT, y, l->b != NULL, s->relu);
+}
+
+static ts_err make_backward(ts_products *p, const ts_linear *l) {
   const ts_onednn *o = l->data;
   const ts_linear_spec *s = &l->spec;
   const bool half = l->half;
   const dnnl_data_type_t type = half ? dnnl_bf16 : dnnl_f32;
-  const dnnl_data_type_t y_type = s->y_half ? dnnl_bf16 : dnnl_f32;
   const dnnl_data_type_t dx_type = s->x_half ? dnnl_bf16 : dnnl_f32;
-  const int64_t B = batch, N = s->n_out, K = s->n_in;
+  const int64_t B = p->batch, N = s->n_out, K = s->n_in;
   const int64_t Np = half ? l->n_pad : N, Kp = half ? l->k_pad : K;
-  const int64_t x_stride = half && !s->x_half ? Kp : s->in_stride;
-  const int64_t g_stride = half && !s->y_half ? Np : s->out_stride;
-  const ts_matrix x = {B, Kp, x_stride, 1, type};
-  const ts_matrix wT = {Kp, N, 1, Kp, type};
-  const ts_matrix y = {B, N, s->out_stride, 1, y_type};
-  const ts_matrix dy = {B, Np, g_stride, 1, type};
+  const ts_matrix dy = {B, Np, dy_stride(l), 1, type};
   const ts_matrix w = {Np, K, Kp, 1, type};
   const ts_matrix dx = {B, K, s->in_stride, 1, dx_type};
-  const ts_matrix dy_own = {B, N, g_stride, 1, type};
-  const ts_matrix x_own = {B, K, x_stride, 1, type};
+  const ts_matrix dy_own = {B, N, dy_stride(l), 1, type};
+  const ts_matrix x_own = {B, K, x_stride(l), 1, type};
   const ts_matrix dW = {N, K, K, 1, dnnl_f32};
-  p->batch = batch;
-  TS_DO(ts_product_matmul(&p->y, &o->stream, x, wT, y, l->b != NULL, s->relu));
-  TS_DO(ts_product_weights(&p->dW, &o->stream, dy_own, x_own, dW));
+  if (p->dW.primitive) return TS_OK;
   if (s->need_dx)
     TS_DO(ts_product_matmul(&p->dx, &o->stream, dy, w, dx, false, false));
-  return TS_OK;
+  return ts_product_weights(&p->dW, &o->stream, dy_own, x_own, dW);
 }
 
 static void products_reset(ts_products *p) {
@@ -89,18 +108,23 @@ static void products_reset(ts_products *p) {
   p->batch = 0;
 }
 
-/* The products for BATCH samples; few sizes are met in a run. */
-static ts_err products_of(ts_products **out, ts_linear *l, int32_t batch) {
-  ts_onednn *o = l->data;
+/* The products for BATCH samples, those that a backward pass needs alone; NULL:
+ * there are none. */
+static ts_products *find_products(ts_onednn *o, int32_t batch) {
   for (int i = 0; i < BATCHES_MAX; i++)
-    if (o->products[i].batch == batch) {
-      *out = &o->products[i];
-      return TS_OK;
-    }
-  *out = &o->products[o->next];
+    if (o->products[i].batch == batch) return &o->products[i];
+  return NULL;
+}
+
+/* The same, made; few sizes are met in a run. */
+static ts_products *products_of(ts_onednn *o, int32_t batch) {
+  ts_products *p = find_products(o, batch);
+  if (p) return p;
+  p = &o->products[o->next];
   o->next = o->next + 1 < BATCHES_MAX ? o->next + 1 : 1; /* 0: batch_max */
-  products_reset(*out);
-  return products_create(*out, l, batch);
+  products_reset(p);
+  p->batch = batch;
+  return p;
 }
 
 static ts_err create_half(ts_linear *l) {
@@ -120,12 +144,15 @@ static ts_err create(ts_linear *l) {
   TS_DO(ts_linear_mask_create(l));
   TS_DO(ts_onednn_stream_init(&o->stream));
   if (l->half) TS_DO(create_half(l));
-  return products_of(&o->last, l, l->spec.batch_max);
+  o->last = products_of(o, l->spec.batch_max);
+  TS_DO(make_y(&o->last->y, l, l->spec.batch_max));
+  return make_backward(o->last, l);
 }
 
 static void destroy(ts_linear *l) {
   ts_onednn *o = l->data;
   for (int i = 0; i < BATCHES_MAX; i++) products_reset(&o->products[i]);
+  for (int i = 0; i < PIECES; i++) ts_product_reset(&o->piece[i]);
   ts_onednn_stream_reset(&o->stream);
   ts_mem_free(o->dW_alone);
   ts_mem_free(o->x16);
@@ -141,6 +168,8 @@ static ts_err run(ts_onednn *o, ts_product *p, const void *a, const void *b,
   return err;
 }
 
+/* ---- forward ------------------------------------------------------------- */
+
 /* Once per version: w may lie elsewhere in the next pass, w16 stays. */
 static void take_weights(ts_linear *l) {
   ts_onednn *o = l->data;
@@ -150,16 +179,67 @@ static void take_weights(ts_linear *l) {
   o->w_version = l->W->version;
 }
 
+static ts_err run_rows(ts_linear *l, ts_product *p, int32_t from,
+                       int32_t rows) {
+  ts_onednn *o = l->data;
+  const ts_linear_spec *s = &l->spec;
+  const int64_t x_at = from * x_stride(l) * (l->half ? 2 : 4);
+  const int64_t y_at = (int64_t)from * s->out_stride * (s->y_half ? 2 : 4);
+  const char *x = l->half && !s->x_half ? (const char *)o->x16 : o->x;
+  TS_DO(make_y(p, l, rows));
+  return ts_product_run(p, &o->stream, x + x_at,
+                        l->half ? (const void *)o->w16 : l->at.W,
+                        (char *)o->y + y_at, l->at.b);
+}
+
+/* The piece for LEFT rows of BATCH: as many, or some more where few are taken
+ * twice by that. */
+static int piece_for(int32_t left, int32_t batch) {
+  int k = 0;
+  while (k + 1 < PIECES && PIECE_LEAST << (k + 1) <= left) k++;
+  const int32_t more = (PIECE_LEAST << k) * 2;
+  const bool fits = k + 1 < PIECES && more <= batch;
+  return fits && more - left <= batch / 16 ? k + 1 : k;
+}
+
+/* A batch of tokens has a size of its own as a rule, and to make a product of
+ * it takes as long as a small one itself.  So rows of a size that is not known
+ * go in pieces of a few sizes, the last of which takes rows again that had
+ * their turn: they come out as they are. */
+static ts_err run_pieces(ts_linear *l, int32_t batch) {
+  ts_onednn *o = l->data;
+  for (int32_t at = 0, n; at < batch; at += n) {
+    const int k = piece_for(batch - at, batch);
+    n = PIECE_LEAST << k;
+    if (n > batch - at) at = batch - n;
+    TS_DO(run_rows(l, &o->piece[k], at, n));
+  }
+  return TS_OK;
+}
+
+static ts_err run_all(ts_linear *l) {
+  ts_onednn *o = l->data;
+  ts_products *p = find_products(o, o->batch);
+  if (!p && o->batch >= PIECE_LEAST) return run_pieces(l, o->batch);
+  return run_rows(l, &products_of(o, o->batch)->y, 0, o->batch);
+}
+
 static ts_err forward(ts_linear *l, void *y, const void *x, int32_t batch) {
   ts_onednn *o = l->data;
   const ts_linear_spec *s = &l->spec;
-  TS_DO(products_of(&o->last, l, batch));
-  if (!l->half) return run(o, &o->last->y, x, l->at.W, y, l->at.b);
-  if (!s->x_half)
+  o->x = x;
+  o->y = y;
+  o->batch = batch;
+  if (l->half && !s->x_half)
     ts_half_rows(o->x16, l->k_pad, x, s->in_stride, batch, s->n_in);
-  take_weights(l);
-  return run(o, &o->last->y, s->x_half ? x : o->x16, o->w16, y, l->at.b);
+  if (l->half) take_weights(l);
+  const double t0 = ts_now();
+  TS_DO(run_all(l));
+  ts_timer_part(TS_LINEAR_PRODUCTS, ts_now() - t0);
+  return TS_OK;
 }
+
+/* ---- backward ------------------------------------------------------------ */
 
 static void zero_padding(const ts_linear_spec *s, float *dx, int32_t batch) {
   for (int32_t i = 0; i < batch; i++)
@@ -173,7 +253,8 @@ static ts_err backward(ts_linear *l, void *dx, void *grad, const void *x,
   ts_onednn *o = l->data;
   const ts_linear_spec *s = &l->spec;
   const void *dy = ts_linear_masked(l, grad, y, batch);
-  TS_DO(products_of(&o->last, l, batch));
+  o->last = products_of(o, batch);
+  TS_DO(make_backward(o->last, l));
   if (dx) {
     TS_DO(
         run(o, &o->last->dx, dy, l->half ? (void *)o->w16 : l->at.W, dx, NULL));
@@ -185,7 +266,7 @@ static ts_err backward(ts_linear *l, void *dx, void *grad, const void *x,
 static ts_err repeat(ts_linear *l, ts_pass pass) {
   ts_onednn *o = l->data;
   ts_products *p = o->last;
-  if (pass == TS_FORWARD) return ts_product_again(&p->y, &o->stream, NULL);
+  if (pass == TS_FORWARD) return o->y ? run_all(l) : TS_OK;
   if (!o->dW_alone) TS_DO(ts_mem_many(o->dW_alone, l->W->n, DENSE));
   TS_DO(ts_product_again(&p->dx, &o->stream, NULL));
   return ts_product_again(&p->dW, &o->stream, o->dW_alone);

@@ -75,6 +75,11 @@ void probe_stop_device(ts_probe *p) {
 
 void probe_start(ts_probe *p, const char *engine, ts_case c, ts_halves halves,
                  int n_threads) {
+  probe_start_rows(p, engine, c, halves, n_threads, BATCH_MAX);
+}
+
+void probe_start_rows(ts_probe *p, const char *engine, ts_case c,
+                      ts_halves halves, int n_threads, int batch_max) {
   const ts_precision precision =
       halves != FLOATS ? TS_PRECISION_BF16 : TS_PRECISION_F32;
   *p = (ts_probe){.c = c, .arrays_half = halves == ARRAYS};
@@ -101,7 +106,7 @@ void probe_start(ts_probe *p, const char *engine, ts_case c, ts_halves halves,
                                .x_half = p->arrays_half,
                                .y_half = p->arrays_half,
                                .out_stride = y_stride(p),
-                               .batch_max = BATCH_MAX,
+                               .batch_max = batch_max,
                                .need_dx = c.dx,
                                .engine = engine,
                                .kernels = &p->k};
