@@ -181,6 +181,31 @@ TS_TEST(map) {
   }
 }
 
+/* Rows that follow each other go in long runs, whose last is a short one. */
+TS_TEST(map_runs) {
+  for (int i = 0; i < 8; i++) {
+    const int64_t n_b = 1000 + kt_below(900);
+    const int32_t n_j = 2 + kt_below(9);
+    const ts_stride4 rows = {.b = n_j, .h = n_j, .r = n_j, .c = 1};
+    ts_map_args t = {.ys = rows,
+                     .as = rows,
+                     .n_b = n_b,
+                     .n_h = 1,
+                     .n_i = 1,
+                     .n_j = n_j,
+                     .op = (ts_map_op)(i % 2),
+                     .scale = i % 3 ? 1 : -0.6f,
+                     .add = i / 2 % 2};
+    lt_begin();
+    t.a = lt_numbers(n_b * n_j, 2);
+    if (i % 4) t.x = lt_numbers(n_b * n_j, 2), t.xs = rows;
+    t.op = t.x ? t.op : TS_MAP_MULTIPLY;
+    t.y = lt_out(n_b * n_j, 4);
+    expect_map(&t);
+    lt_check(run_map, &t);
+  }
+}
+
 /* ---- the largest --------------------------------------------------------- */
 
 static ts_err run_max(const ts_kernels *k, const void *arg) {
