@@ -18,11 +18,7 @@
 #include "dense/onednn_product.h"
 #include "runtime/trace.h"
 
-enum {
-  BATCHES_MAX = 8,
-  PIECE_LEAST = 512, /* rows, and twice as many each time */
-  PIECES = 6
-};
+enum { BATCHES_MAX = 8 };
 
 /* The three products of a layer for one batch size. */
 typedef struct ts_products {
@@ -33,12 +29,8 @@ typedef struct ts_products {
 typedef struct ts_onednn {
   ts_onednn_stream stream;
   ts_products products[BATCHES_MAX];
-  ts_product piece[PIECES]; /* y of so many rows */
-  ts_products *last;        /* of the last backward */
+  ts_products *last; /* of the last pass */
   int next;
-  void *y; /* of the last forward */
-  const void *x;
-  int32_t batch;
   float *dW_alone; /* for repeat, from its first call */
   /* bf16 */
   uint16_t *x16; /* (batch, k_pad), NULL where x comes as bf16 */
@@ -108,19 +100,12 @@ static void products_reset(ts_products *p) {
   p->batch = 0;
 }
 
-/* The products for BATCH samples, those that a backward pass needs alone; NULL:
- * there are none. */
-static ts_products *find_products(ts_onednn *o, int32_t batch) {
+/* Those for BATCH samples, which their passes make; few sizes are met in a run.
+ */
+static ts_products *products_of(ts_onednn *o, int32_t batch) {
   for (int i = 0; i < BATCHES_MAX; i++)
     if (o->products[i].batch == batch) return &o->products[i];
-  return NULL;
-}
-
-/* The same, made; few sizes are met in a run. */
-static ts_products *products_of(ts_onednn *o, int32_t batch) {
-  ts_products *p = find_products(o, batch);
-  if (p) return p;
-  p = &o->products[o->next];
+  ts_products *p = &o->products[o->next];
   o->next = o->next + 1 < BATCHES_MAX ? o->next + 1 : 1; /* 0: batch_max */
   products_reset(p);
   p->batch = batch;
@@ -152,7 +137,6 @@ static ts_err create(ts_linear *l) {
 static void destroy(ts_linear *l) {
   ts_onednn *o = l->data;
   for (int i = 0; i < BATCHES_MAX; i++) products_reset(&o->products[i]);
-  for (int i = 0; i < PIECES; i++) ts_product_reset(&o->piece[i]);
   ts_onednn_stream_reset(&o->stream);
   ts_mem_free(o->dW_alone);
   ts_mem_free(o->x16);
@@ -179,64 +163,16 @@ static void take_weights(ts_linear *l) {
   o->w_version = l->W->version;
 }
 
-static ts_err run_rows(ts_linear *l, ts_product *p, int32_t from,
-                       int32_t rows) {
-  ts_onednn *o = l->data;
-  const ts_linear_spec *s = &l->spec;
-  const int64_t x_at = from * x_stride(l) * (l->half ? 2 : 4);
-  const int64_t y_at = (int64_t)from * s->out_stride * (s->y_half ? 2 : 4);
-  const char *x = l->half && !s->x_half ? (const char *)o->x16 : o->x;
-  TS_DO(make_y(p, l, rows));
-  return ts_product_run(p, &o->stream, x + x_at,
-                        l->half ? (const void *)o->w16 : l->at.W,
-                        (char *)o->y + y_at, l->at.b);
-}
-
-/* The piece for LEFT rows of BATCH: as many, or some more where few are taken
- * twice by that. */
-static int piece_for(int32_t left, int32_t batch) {
-  int k = 0;
-  while (k + 1 < PIECES && PIECE_LEAST << (k + 1) <= left) k++;
-  const int32_t more = (PIECE_LEAST << k) * 2;
-  const bool fits = k + 1 < PIECES && more <= batch;
-  return fits && more - left <= batch / 16 ? k + 1 : k;
-}
-
-/* A batch of tokens has a size of its own as a rule, and to make a product of
- * it takes as long as a small one itself.  So rows of a size that is not known
- * go in pieces of a few sizes, the last of which takes rows again that had
- * their turn: they come out as they are. */
-static ts_err run_pieces(ts_linear *l, int32_t batch) {
-  ts_onednn *o = l->data;
-  for (int32_t at = 0, n; at < batch; at += n) {
-    const int k = piece_for(batch - at, batch);
-    n = PIECE_LEAST << k;
-    if (n > batch - at) at = batch - n;
-    TS_DO(run_rows(l, &o->piece[k], at, n));
-  }
-  return TS_OK;
-}
-
-static ts_err run_all(ts_linear *l) {
-  ts_onednn *o = l->data;
-  ts_products *p = find_products(o, o->batch);
-  if (!p && o->batch >= PIECE_LEAST) return run_pieces(l, o->batch);
-  return run_rows(l, &products_of(o, o->batch)->y, 0, o->batch);
-}
-
 static ts_err forward(ts_linear *l, void *y, const void *x, int32_t batch) {
   ts_onednn *o = l->data;
   const ts_linear_spec *s = &l->spec;
-  o->x = x;
-  o->y = y;
-  o->batch = batch;
-  if (l->half && !s->x_half)
+  o->last = products_of(o, batch);
+  TS_DO(make_y(&o->last->y, l, batch));
+  if (!l->half) return run(o, &o->last->y, x, l->at.W, y, l->at.b);
+  if (!s->x_half)
     ts_half_rows(o->x16, l->k_pad, x, s->in_stride, batch, s->n_in);
-  if (l->half) take_weights(l);
-  const double t0 = ts_now();
-  TS_DO(run_all(l));
-  ts_timer_part(TS_LINEAR_PRODUCTS, ts_now() - t0);
-  return TS_OK;
+  take_weights(l);
+  return run(o, &o->last->y, s->x_half ? x : o->x16, o->w16, y, l->at.b);
 }
 
 /* ---- backward ------------------------------------------------------------ */
@@ -266,7 +202,7 @@ static ts_err backward(ts_linear *l, void *dx, void *grad, const void *x,
 static ts_err repeat(ts_linear *l, ts_pass pass) {
   ts_onednn *o = l->data;
   ts_products *p = o->last;
-  if (pass == TS_FORWARD) return o->y ? run_all(l) : TS_OK;
+  if (pass == TS_FORWARD) return ts_product_again(&p->y, &o->stream, NULL);
   if (!o->dW_alone) TS_DO(ts_mem_many(o->dW_alone, l->W->n, DENSE));
   TS_DO(ts_product_again(&p->dx, &o->stream, NULL));
   return ts_product_again(&p->dW, &o->stream, o->dW_alone);

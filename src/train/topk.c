@@ -129,11 +129,14 @@ static ts_err leave_out(ts_topk *x, const ts_batch *b, bool wanted) {
     for (int64_t k = at[i]; k < at[i + 1]; k++)
       if (!ts_topk_is_wanted(ids, m, each, b->left_out[k]))
         x->out_id[to++] = b->left_out[k];
-    qsort(x->out_id + x->out_start[i], (size_t)(to - x->out_start[i]),
-          sizeof *x->out_id, by_id);
     ids += ts_jagged_length(own, i);
   }
   x->out_start[b->n] = to;
+#pragma omp parallel for schedule(dynamic)
+  for (int32_t i = 0; i < b->n; i++)
+    qsort(x->out_id + x->out_start[i],
+          (size_t)(x->out_start[i + 1] - x->out_start[i]), sizeof *x->out_id,
+          by_id);
   return TS_OK;
 }
 

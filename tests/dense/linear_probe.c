@@ -75,11 +75,6 @@ void probe_stop_device(ts_probe *p) {
 
 void probe_start(ts_probe *p, const char *engine, ts_case c, ts_halves halves,
                  int n_threads) {
-  probe_start_rows(p, engine, c, halves, n_threads, BATCH_MAX);
-}
-
-void probe_start_rows(ts_probe *p, const char *engine, ts_case c,
-                      ts_halves halves, int n_threads, int batch_max) {
   const ts_precision precision =
       halves != FLOATS ? TS_PRECISION_BF16 : TS_PRECISION_F32;
   *p = (ts_probe){.c = c, .arrays_half = halves == ARRAYS};
@@ -106,7 +101,7 @@ void probe_start_rows(ts_probe *p, const char *engine, ts_case c,
                                .x_half = p->arrays_half,
                                .y_half = p->arrays_half,
                                .out_stride = y_stride(p),
-                               .batch_max = batch_max,
+                               .batch_max = BATCH_MAX,
                                .need_dx = c.dx,
                                .engine = engine,
                                .kernels = &p->k};

@@ -61,23 +61,6 @@ TS_TESTS(many_batch_sizes, 0, 3) {
   probe_stop(&p);
 }
 
-/* Batches of a size that is met for the first time go in pieces, the last of
- * which begins among the rows of the one before. */
-TS_TESTS(many_rows, 0, 3) {
-  static const int batches[] = {3900, 512, 513, 1000, 1536, 2047, 3899, 511};
-  const bool half = _i == 2;
-  const ts_case narrow = {7, 7, 8, _i % 2, true};
-  const ts_case whole = {13, 32, 32, true, true};
-  const int most = half ? 980 : 3900;
-  ts_probe p;
-  if (missing("onednn") || (half && no_bf16())) return;
-  probe_start_rows(&p, "onednn", half ? whole : narrow, half ? ARRAYS : FLOATS,
-                   1 + _i % 2, most);
-  for (size_t k = 0; k < sizeof batches / sizeof *batches; k++)
-    probe_pass(&p, half ? batches[k] % most : batches[k]);
-  probe_stop(&p);
-}
-
 /* bf16 is used wherever the CPU has it, else tests of bf16 would test f32. */
 TS_TEST(bf16_where_the_cpu_has_it) {
 #if defined(__x86_64__)

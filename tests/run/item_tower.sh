@@ -5,7 +5,6 @@
 # of data.items as NumPy makes them; mistakes.  PyTorch's case is in oracle.sh.
 # seconds: 100
 . "$srcdir/tests/support/common.sh"
-not_sanitized
 command -v h5diff > /dev/null || { echo "h5diff (hdf5-tools) is not here"; exit 77; }
 python=/usr/bin/python3
 $python -c 'import h5py, numpy' 2> /dev/null || { echo "needs python3-h5py and python3-numpy"; exit 77; }
@@ -58,6 +57,13 @@ go() { # RANKS DECK FOLDER [options]
   n=$1; deck=$2; folder=$3; shift 3
   tess "$n" train "$work/$deck.deck" --quiet --set run.output="$work/$folder" "$@"
 }
+figures() { # of an evaluation
+  sed -n 's/^evaluation.*hit rate \([0-9.]*\)  NDCG \([0-9.]*\)  MRR \([0-9.]*\)  recall at k \([0-9.]*\).*/\1 \2 \3 \4/p' "$1"
+}
+close_figures() { # FILE FILE: to the last digit told
+  paste "$1" "$2" | awk '{ for (i = 1; i <= 4; i++) { d = $i - $(i + 4); if (d < 0) d = -d; if (d > 2e-4) bad = 1 } } END { if (bad || NR != 1) { print; exit 1 } }'
+}
+
 mistake() { # CODE WORDS DECK-EDIT [command]
   want=$1; words=$2; edit=$3; shift 3
   sed "$edit" "$work/tower.deck" > "$work/bad.deck"
@@ -66,12 +72,19 @@ mistake() { # CODE WORDS DECK-EDIT [command]
   [ $code = "$want" ] && [ "$(grep -c '^tessera: error:' "$work/err")" = 1 ] && grep -qF -- "$words" "$work/err" && return
   echo "code $code, or not one message \"$words\":"; cat "$work/err"; return 1
 }
-figures() { # of an evaluation
-  sed -n 's/^evaluation.*hit rate \([0-9.]*\)  NDCG \([0-9.]*\)  MRR \([0-9.]*\)  recall at k \([0-9.]*\).*/\1 \2 \3 \4/p' "$1"
-}
-close_figures() { # FILE FILE: to the last digit told
-  paste "$1" "$2" | awk '{ for (i = 1; i <= 4; i++) { d = $i - $(i + 4); if (d < 0) d = -d; if (d > 2e-4) bad = 1 } } END { if (bad || NR != 1) { print; exit 1 } }'
-}
+
+# Memory of the paths that no other test with sanitizers takes.
+if [ -n "${TESSERA_SANITIZED:-}" ]; then
+  check "training" go 2 tower tower --set data.valid="$work/a.csv" --set run.valid_every=7
+  check "topk" tess 3 topk "$work/tower.deck" --quiet --set run.output="$work/tower" --k 10 --out "$work/top.h5"
+  check "topk, columns" tess 1 topk "$work/tower.deck" --quiet --set run.output="$work/tower" --set data.input=columns --k 99 --out "$work/top.csv"
+  sed 's/^kind,/sort,/' "$work/items.csv" > "$work/broken.csv"
+  check "a column is missing" mistake 3 'there is no "kind"' 's/items\.csv/broken.csv/'
+  echo '1,10,' >> "$work/items.csv"
+  check "an item twice" mistake 3 'two items have row 10' ''
+  passed
+  exit
+fi
 
 # ---- a table's rows, as layers have them ------------------------------------
 sed 's/items = "items.csv"; //; s/items = "goods"; //; s/draw = "batch";/& @/' "$work/tower.deck" > "$work/plain.deck"
