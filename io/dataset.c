@@ -62,10 +62,8 @@ static ts_err open_feature(ts_dataset_file *f, ts_dataset_feature *x,
   const bool there = H5Lexists(f->in.file, "sparse", H5P_DEFAULT) > 0 &&
                      H5Lexists(f->in.file, name, H5P_DEFAULT) > 0;
   ts_hdf5_unlock();
-  if (!there && lacks) {
-    *lacks = true;
-    return TS_OK;
-  }
+  if (lacks) *lacks |= !there;
+  if (lacks && !there) return TS_OK;
   if (!there)
     return ts_fail(TS_ERR_DATA, "%s: has no feature \"%s\"", f->in.path,
                    feature);
