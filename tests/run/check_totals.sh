@@ -5,7 +5,7 @@
 for tool in autoreconf automake; do
   command -v $tool > /dev/null || { echo "$tool is not here"; exit 77; }
 done
-unset MAKEFLAGS MFLAGS MAKELEVEL TESSERA_SANITIZED TESSERA_BACKEND TESSERA_RANKS
+unset MAKEFLAGS MFLAGS MAKELEVEL clocks TESSERA_SANITIZED TESSERA_BACKEND TESSERA_RANKS
 work=$(mktemp -d); trap 'rm -rf "$work"' EXIT
 top=$srcdir; export top
 mkdir -p "$work/tests/a" "$work/tests/run" && cd "$work" || exit 1
