@@ -133,6 +133,17 @@ static ts_err check_read(const ts_graph *g) {
   return TS_OK;
 }
 
+/* A target has its own embedding, unless its items are made by layers. */
+static ts_err check_target(const ts_config *c, const bool *read) {
+  const ts_task_config *x = &c->model.tasks[0];
+  if (!ts_task_is_of_items(x) || read[ts_task_candidates(c, x)]) return TS_OK;
+  return ts_fail(
+      TS_ERR_DECK,
+      "%s: no layer reads feature %s, the target of output %s: one "
+      "that makes items, \"%s\" or one above it, has to read it, too",
+      c->deck_path, x->target, x->name, x->items);
+}
+
 /* A gradient that no layer writes would be whatever was there. */
 static ts_err check_features(const ts_graph *g) {
   ts_err err = TS_OK;
@@ -143,6 +154,7 @@ static ts_err check_features(const ts_graph *g) {
   for (int32_t k = 0; k < g->n_emb; k++)
     for (int32_t j = 0; j < g->emb[k]->emb->n; j++)
       read[g->emb[k]->emb->feature[j]] = true;
+  TS_TRY(check_target(c, read));
   for (int32_t t = 0, f = 0; t < c->n_tables; t++)
     for (int32_t i = 0; i < c->tables[t].features.n; i++, f++)
       if (!read[f] && f != times && !ts_task_only_excludes(c, f))

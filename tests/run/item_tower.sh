@@ -224,6 +224,7 @@ check "words: of the data" sh -c "sed 1d '$work/words.csv' | cut -d, -f1 | grep 
 check "words: one that training has not" grep -q 'of data.items are left out' "$work/said"
 
 # ---- mistakes ---------------------------------------------------------------
+check "features alone" mistake 2 'no layer reads feature next, the target of output next' '/name = "own"/d; s/in = \["own", "embeddings:items"\]/in = "embeddings:items"/; s/"next", "seen"\]/"next"]/; s/ exclude = \["seen"\];//; /name = "seen"/d'
 check "a table and a layer" mistake 2 'which is a table and a layer: call the layer otherwise' 's/"goods"/"item"/g'
 check "no history" mistake 3 'it can have as many at most' 's/{ name = "own"/{ name = "past"; kind = "linear"; in = "seen"; units = 8; }, &/; s/in = "who"; items/in = "past"; items/; s/{ name = "who".*$//; s/"age"; kind = "dense"; }, /&/; s/features = "user"; },/features = "user"; group = "items"; },/; s/in = \["own", "embeddings:items"\]/in = ["dense", "own", "embeddings:items"]/; s/items = "items.csv";//; s/^metrics.*//'
 check "two formats" mistake 2 'data.columns has to say the encoding of "' 's/ encoding = "none";//g; s/list_separator = "|";//g; s/"a\.csv"/"a.h5"/g'
