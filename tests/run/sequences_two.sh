@@ -5,7 +5,6 @@
 # one of them.
 # seconds: 30
 . "$srcdir/tests/support/common.sh"
-not_sanitized
 command -v h5diff > /dev/null || { echo "h5diff (hdf5-tools) is not here"; exit 77; }
 lists() { # LINES SEED: label, item, and lists of 0 to 12 and of 0 to 5 ids
   awk -v n="$1" -v seed="$2" 'BEGIN {

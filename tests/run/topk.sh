@@ -3,7 +3,6 @@
 # tokens and of a vector, on any ranks, shardings and tiers; words; mistakes.
 # seconds: 60
 . "$srcdir/tests/support/common.sh"
-not_sanitized
 command -v h5diff > /dev/null || { echo "h5diff (hdf5-tools) is not here"; exit 77; }
 python=/usr/bin/python3
 $python -c 'import h5py, numpy' 2> /dev/null || { echo "needs python3-h5py and python3-numpy"; exit 77; }
