@@ -106,7 +106,8 @@ static ts_err pick_columns(const ts_dataset *d, ts_dataset_file *f,
   return TS_OK;
 }
 
-/* Of data.items; buckets are of dense numbers. */
+/* data.items has no /dense, so it lacks what is made of dense numbers, too: the
+ * features that are buckets of them. */
 static void lacks_dense(const ts_dataset *d) {
   d->base.lacks[d->n_features] = true;
   for (int32_t i = 0; i < d->n_features; i++)

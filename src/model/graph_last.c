@@ -1,11 +1,11 @@
 /* graph_last.c - rows of tokens that nobody reads without training.
  *
- * Whoever ranks items goes by the last token of each sample, and an evaluation
- * by as many as there are targets.  Behind the last layer in which tokens look
- * at each other all others are work for nothing: that layer gives the rows of
- * those that are kept, what other layers have left for later is cut down to
- * them, and layers by row go on with as many tokens.  Each of their rows has
- * the bits that it has among all. */
+ * An evaluation reads the last tokens of each sample: one for each target, and
+ * one to rank items by.  Behind the last layer in which tokens look at each
+ * other the rest is work for nothing.  So that layer gives the rows of the last
+ * tokens alone, values that later layers read are cut down to the same rows,
+ * and layers by row go on with these.  Attention gives each of them the bits
+ * that it has among all. */
 #include <string.h>
 
 #include "base/tasks.h"
@@ -68,7 +68,8 @@ typedef struct ts_kept {
   int32_t n_samples, each;
 } ts_kept;
 
-/* Of sample S: a row for each of its targets, and one to rank items by. */
+/* How many rows of sample S are kept: one for each target, one at least, and no
+ * more than it has. */
 static int64_t kept_of(const ts_kept *k, int32_t s) {
   const int64_t n = ts_jagged_length(&k->tokens, s);
   const int64_t m =
@@ -135,13 +136,6 @@ ts_err ts_run_cut(const ts_tokens *t, const ts_layer_run *r, void *rows,
   return ts_lane_run(r->lane, "last rows", cut_task, c);
 }
 
-static ts_err offsets_task(void *arg, ts_lane *lane) {
-  (void)lane;
-  const ts_cut *c = arg;
-  memcpy(c->rows, c->kept, c->bytes);
-  return TS_OK;
-}
-
 ts_err ts_graph_keep_end(const ts_graph *g, const ts_layer *l,
                          const ts_layer_run *r) {
   if (l != g->last_look || !ts_tokens_at(l->tokens)->kept) return TS_OK;
@@ -155,10 +149,8 @@ ts_err ts_graph_keep_end(const ts_graph *g, const ts_layer *l,
     }
   TS_DO(ts_run_cut(t, r, t->sample, sizeof *t->sample));
   TS_DO(ts_run_cut(t, r, t->position, sizeof *t->position));
-  const ts_cut c = {.rows = (char *)t->offsets,
-                    .kept = t->kept,
-                    .bytes = ((size_t)t->n_samples + 1) * sizeof *t->offsets};
-  TS_DO(ts_lane_run(r->lane, "last rows", offsets_task, c));
+  TS_DO(ts_lane_copy(r->lane, t->offsets, t->kept,
+                     ((size_t)t->n_samples + 1) * sizeof *t->offsets));
   t->n = t->n_kept;
   t->kept = NULL;
   return TS_OK;

@@ -225,8 +225,8 @@ typedef struct ts_layer_ops {
    * others' by then. */
   bool keeps_in, keeps_out;
   bool adds_dx; /* its backward pass can add to in[].dx */
-  /* Where its tokens say which are kept, its forward pass gives the rows of
-   * these alone, one behind the other. */
+  /* Its forward pass gives the rows of the kept tokens alone, one behind the
+   * other, where its tokens have such (ts_tokens.kept). */
   bool gives_kept;
   /* out[0] is its inputs side by side, of which it leaves out those that lie
    * there already (ts_value.row). */

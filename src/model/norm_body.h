@@ -170,7 +170,7 @@ static inline __mmask16 lanes_from(int32_t c, int32_t n) {
   return n - c < LANES ? (__mmask16)((1u << (n - c)) - 1) : (__mmask16)0xFFFF;
 }
 
-/* Of four rows, bit for bit what numbers_of has, but for softmax. */
+/* P: the numbers of four rows, bit for bit those of numbers_of; no softmax. */
 static void numbers_of_four(const ts_norm_args *t, const float *x,
                             row_numbers p[NORM_ROWS]) {
   const int32_t n = t->n;
@@ -209,7 +209,7 @@ static void numbers_of_four(const ts_norm_args *t, const float *x,
 }
 #endif
 
-/* Of the N rows from X on. */
+/* P: the numbers of the N rows from X on. */
 static void numbers_of_some(const ts_norm_args *t, const float *x, int64_t n,
                             row_numbers p[NORM_ROWS]) {
 #ifdef __AVX512F__

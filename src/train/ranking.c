@@ -33,12 +33,13 @@ static bool is_asked(const ts_config *c) {
 
 ts_err ts_ranking_check(const ts_config *c) {
   const ts_task_config *x = c->model.tasks;
-  const char *lacks = ts_task_is_of_items(x) ? ts_topk_lacks(c, x) : NULL;
-  if (!lacks || !is_asked(c)) return TS_OK;
+  if (!ts_task_is_of_items(x) || !ts_topk_lacks_items(c, x) || !is_asked(c))
+    return TS_OK;
   return ts_fail(TS_ERR_DECK,
                  "metrics.report or run.stop.metric is of items' ranks, and "
-                 "the items of output %s are what layer \"%s\" makes: give %s",
-                 x->name, x->items, lacks);
+                 "the items of output %s are what layer \"%s\" makes: give "
+                 "data.items, the features of the items that are ranked",
+                 x->name, x->items);
 }
 
 ts_err ts_ranking_create(ts_ranking **out, ts_trainer *t,

@@ -42,11 +42,8 @@ int64_t ts_topk_n_below(const ts_topk *x) {
   return x->n_below;
 }
 
-const char *ts_topk_lacks(const ts_config *c, const ts_task_config *task) {
-  const bool tower = ts_task_has_tower(c, task);
-  return tower && !c->data.items.n
-             ? "data.items, the features of the items that are ranked"
-             : NULL;
+bool ts_topk_lacks_items(const ts_config *c, const ts_task_config *task) {
+  return ts_task_has_tower(c, task) && !c->data.items.n;
 }
 
 /* This rank's items, and *N of all ranks. */
@@ -106,11 +103,6 @@ void ts_topk_destroy(ts_topk *x) {
 
 /* ---- what samples leave out ---------------------------------------------- */
 
-static int by_id(const void *a, const void *b) {
-  const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-  return (x > y) - (x < y);
-}
-
 /* Ascending, but for what the sample wants. */
 static ts_err leave_out(ts_topk *x, const ts_batch *b, bool wanted) {
   const ts_jagged *own = &b->kjt.features[x->feature];
@@ -136,7 +128,7 @@ static ts_err leave_out(ts_topk *x, const ts_batch *b, bool wanted) {
   for (int32_t i = 0; i < b->n; i++)
     qsort(x->out_id + x->out_start[i],
           (size_t)(x->out_start[i + 1] - x->out_start[i]), sizeof *x->out_id,
-          by_id);
+          ts_item_by_id);
   return TS_OK;
 }
 

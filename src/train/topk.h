@@ -16,8 +16,9 @@
 
 typedef struct ts_topk ts_topk;
 
-/* What the deck lacks for items to be ranked by TASK; NULL: nothing.  Local. */
-const char *ts_topk_lacks(const ts_config *, const ts_task_config *task);
+/* TASK's items are made by layers, and no data.items says which there are.
+ * Local. */
+bool ts_topk_lacks_items(const ts_config *, const ts_task_config *task);
 /* Opens data.items, which has what the layers that make items read: DATA errors
  * where it hasn't.  LIKE, an open source, has learnt the words. */
 ts_err ts_topk_open_items(ts_source **, ts_trainer *, const ts_source *like);

@@ -17,6 +17,11 @@ typedef struct ts_item_part {
   int64_t *id;      /* (n) theirs, in any order; NULL: first, first + 1, .. */
   int32_t dim;
 } ts_item_part;
+/* For qsort, of ids. */
+static inline int ts_item_by_id(const void *a, const void *b) {
+  const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+  return (x > y) - (x < y);
+}
 static inline int64_t ts_item_part_id(const ts_item_part *p, int64_t i) {
   return p->id ? p->id[i] : p->first + i;
 }

@@ -11,11 +11,12 @@
 ts_err ts_topk_rows_check(const ts_config *c, int64_t k) {
   const ts_task_config *x = c->model.tasks;
   if (!k) return TS_OK;
-  if (ts_task_is_of_items(x) && ts_topk_lacks(c, x))
+  if (ts_task_is_of_items(x) && ts_topk_lacks_items(c, x))
     return ts_fail(TS_ERR_USAGE,
                    "topk ranks the items of output %s, which layer \"%s\" "
-                   "makes: the deck has to give %s",
-                   x->name, x->items, ts_topk_lacks(c, x));
+                   "makes: the deck has to give data.items, the features of "
+                   "the items that are ranked",
+                   x->name, x->items);
   if (ts_task_is_of_items(x)) return TS_OK;
   return ts_fail(TS_ERR_USAGE,
                  "topk ranks the items of an output over items, and "

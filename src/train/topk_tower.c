@@ -14,8 +14,9 @@
 
 /* ---- the data ------------------------------------------------------------ */
 
-/* What the layers read is there, and as it is in the training data: formats
- * have ids by ways of their own, unless the deck says which. */
+/* An error where data.items lacks what the layers read, or is of another format
+ * than the samples and the deck does not say how ids become rows: formats
+ * differ in that. */
 static ts_err check_read(const ts_trainer *t, const ts_source *s,
                          const ts_source *like) {
   const ts_config *c = t->config;
@@ -33,7 +34,7 @@ static ts_err check_read(const ts_trainer *t, const ts_source *s,
     if (!alike && which >= 0 && !ts_column_encoding(c, f, NULL))
       return ts_fail(
           TS_ERR_DECK,
-          "data.items is of format %s, the training data of format "
+          "data.items is of format %s, the samples of format "
           "%s: data.columns has to say the encoding of \"%s\", which "
           "the two have otherwise",
           s->info.format, like->info.format, name);
@@ -145,11 +146,6 @@ static ts_err run_pass(ts_tower *w) {
 
 /* ---- ids ----------------------------------------------------------------- */
 
-static int by_id(const void *a, const void *b) {
-  const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-  return (x > y) - (x < y);
-}
-
 /* Why two items may be one row of the table. */
 static const char *why_equal(const ts_tower *w, const ts_source *s,
                              int64_t id) {
@@ -181,7 +177,7 @@ static ts_err check_ids(ts_tower *w, const ts_source *s) {
   TS_TRY(ts_settle(t, ts_mem_many(all, n + 1, METRICS)));
   TS_TRY(ts_comm_all_gather_v(t->control, &token, all, p->id, bytes, NULL));
   TS_TRY(ts_comm_wait(&token));
-  qsort(all, (size_t)n, sizeof *all, by_id);
+  qsort(all, (size_t)n, sizeof *all, ts_item_by_id);
   for (int64_t i = 1; i < n; i++)
     if (all[i] == all[i - 1])
       TS_THROW(TS_ERR_DATA,

@@ -470,7 +470,7 @@ TS_TESTS(last_ones, 0, 6) {
     kept[s + 1] = kept[s] + (some < n && _i != 5 ? some : n);
   }
   p.kept.kept = kept;
-  /* What lies between rows is the same in both. */
+  /* Both begin with the same numbers: what neither writes is equal then. */
   p.kept.o = kt_copy(p.all.o, p.all.n_tokens * p.all.o_stride, 4);
   p.kept.lse = kt_copy(p.all.lse, p.all.n_tokens * p.all.n_heads, 4);
   kt_compare(p.kept.o, KT_OWN);

@@ -57,13 +57,6 @@ go() { # RANKS DECK FOLDER [options]
   n=$1; deck=$2; folder=$3; shift 3
   tess "$n" train "$work/$deck.deck" --quiet --set run.output="$work/$folder" "$@"
 }
-figures() { # of an evaluation
-  sed -n 's/^evaluation.*hit rate \([0-9.]*\)  NDCG \([0-9.]*\)  MRR \([0-9.]*\)  recall at k \([0-9.]*\).*/\1 \2 \3 \4/p' "$1"
-}
-close_figures() { # FILE FILE: to the last digit told
-  paste "$1" "$2" | awk '{ for (i = 1; i <= 4; i++) { d = $i - $(i + 4); if (d < 0) d = -d; if (d > 2e-4) bad = 1 } } END { if (bad || NR != 1) { print; exit 1 } }'
-}
-
 mistake() { # CODE WORDS DECK-EDIT [command]
   want=$1; words=$2; edit=$3; shift 3
   sed "$edit" "$work/tower.deck" > "$work/bad.deck"
@@ -162,8 +155,8 @@ for ranks in 1 3; do
   check "topk, $ranks" tess $ranks topk "$work/tower.deck" --quiet --set run.output="$work/tower-2" --k 10 --out "$work/top-$ranks.h5"
   check "topk, $ranks: as NumPy has it" sh -c "$python '$srcdir/tests/run/item_tower.py' '$work' top-$ranks.h5 10 > '$work/want'"
   tess $ranks eval "$work/tower.deck" --set run.output="$work/tower-2" > "$work/said"
-  figures "$work/said" > "$work/got"
-  check "$ranks: figures" close_figures "$work/got" "$work/want"
+  item_figures "$work/said" > "$work/got"
+  check "$ranks: figures" close_item_figures "$work/got" "$work/want"
 done
 check "one file on any ranks" h5diff -d 1e-5 "$work/top-1.h5" "$work/top-3.h5"
 same_lists() { # NAME RANKS [options], or a deck and options

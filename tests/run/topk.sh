@@ -30,12 +30,6 @@ list='{ name = "item"; kind = "ids"; encoding = "none"; list_separator = "|"; ma
 deck tokens item "$list" '' '"item", ' 'exclude = ["item"]; normalise = true; temperature = 0.2; first_item = 2;'
 deck user user '{ name = "user"; kind = "ids"; encoding = "none"; },' '{ name = "user"; rows = 30; features = "user"; },' '' ''
 tess() { n=$1; shift; ${MPIRUN:-mpirun} -q -n "$n" "$TESSERA" "$@" < /dev/null; }
-figures() { # of an evaluation: hit rate, NDCG, MRR, recall
-  sed -n 's/^evaluation.*hit rate \([0-9.]*\)  NDCG \([0-9.]*\)  MRR \([0-9.]*\)  recall at k \([0-9.]*\).*/\1 \2 \3 \4/p' "$1"
-}
-close_figures() { # FILE FILE: to the last digit told
-  paste "$1" "$2" | awk '{ for (i = 1; i <= 4; i++) { d = $i - $(i + 4); if (d < 0) d = -d; if (d > 2e-4) bad = 1 } } END { if (bad || NR != 1) { print; exit 1 } }'
-}
 # Behind each wanted id four that are not.
 awk -F, 'NR == 1 { print; next } { srand(NR); n = split($3, a, "|"); s = ""
   for (i = 1; i <= n; i++) { s = s (i > 1 ? "|" : "") a[i]; for (k = 0; k < 4; k++) { do x = int(rand() * 90); while (x == a[i]); s = s "|" x } }
@@ -47,15 +41,15 @@ for by in tokens user; do
     check "$by, $ranks" tess $ranks topk "$work/$by.deck" --quiet --set run.output="$work/$by" --k 10 --out "$work/$by-$ranks.h5"
     check "$by, $ranks: as NumPy has it" sh -c "$python '$srcdir/tests/run/topk.py' '$work/a.csv' '$(newest $by)' '$work/$by-$ranks.h5' 10 $say > '$work/want'"
     tess $ranks eval "$work/$by.deck" --set run.output="$work/$by" > "$work/said"
-    figures "$work/said" > "$work/got"
-    check "$by, $ranks: figures" close_figures "$work/got" "$work/want"
+    item_figures "$work/said" > "$work/got"
+    check "$by, $ranks: figures" close_item_figures "$work/got" "$work/want"
   done
   # Over all items: samples bring some along, which are not wanted.
   sed 's/sampled_softmax/full_softmax/; s/ negatives = 3;//' "$work/$by.deck" > "$work/all.deck"
   for ranks in 1 3; do
     tess $ranks eval "$work/all.deck" --checkpoint "$(newest $by)" > "$work/said"
-    figures "$work/said" > "$work/got"
-    check "$by, $ranks, over all: figures" close_figures "$work/got" "$work/want"
+    item_figures "$work/said" > "$work/got"
+    check "$by, $ranks, over all: figures" close_item_figures "$work/got" "$work/want"
     sed -n 's/^evaluation.*log loss \([0-9.]*\).*/\1/p' "$work/said" > "$work/loss-$ranks"
   done
   check "$by: one loss over all" sh -c "[ -s '$work/loss-1' ] && cmp '$work/loss-1' '$work/loss-3'"
@@ -64,8 +58,8 @@ for by in tokens user; do
   $python "$srcdir/tests/run/topk.py" "$work/given.csv" "$(newest $by)" - 2 $say given=4 > "$work/want" || exit 1
   for ranks in 1 3; do
     tess $ranks eval "$work/given.deck" --checkpoint "$(newest $by)" > "$work/said"
-    figures "$work/said" > "$work/got"
-    check "$by, $ranks: figures among given ones" close_figures "$work/got" "$work/want"
+    item_figures "$work/said" > "$work/got"
+    check "$by, $ranks: figures among given ones" close_item_figures "$work/got" "$work/want"
     grep -o 'log loss [0-9.]*' "$work/said" > "$work/given-$ranks"
     sed -i 's/sampled_softmax/full_softmax/' "$work/given.deck"
   done
@@ -92,23 +86,23 @@ for input in columns kjt; do
   check "seen, $input" tess $ranks topk "$work/seen.deck" --quiet $with --k 10 --out "$work/seen.h5"
   check "seen, $input: as NumPy has it" sh -c "$python '$srcdir/tests/run/topk.py' '$work/a.csv' '$(newest seen)' '$work/seen.h5' 10 by=user exclude=1 > '$work/want'"
   tess $ranks eval "$work/seen.deck" $with > "$work/said"
-  figures "$work/said" > "$work/got"
-  check "seen, $input: figures" close_figures "$work/got" "$work/want"
+  item_figures "$work/said" > "$work/got"
+  check "seen, $input: figures" close_item_figures "$work/got" "$work/want"
 done
 other='{ name = "other"; rows = 90; features = ["item"]; pooling = "none"; }'
 sed "s/pooling = \"none\"; } );/pooling = \"none\"; }, $other );/; s/exclude = \[\"item\"\]/exclude = [\"item@other\"]/" "$work/seen.deck" > "$work/apart.deck"
 check "seen, of another table: the deck" grep -q 'other.*item.*' "$work/apart.deck"
 check "seen, of another table" tess 2 train "$work/apart.deck" --quiet --set run.output="$work/apart"
 tess 1 eval "$work/apart.deck" --set run.output="$work/apart" > "$work/said"
-figures "$work/said" > "$work/got"
+item_figures "$work/said" > "$work/got"
 tess 1 eval "$work/seen.deck" --set run.output="$work/seen" > "$work/said"
-figures "$work/said" > "$work/want"
-check "seen, of another table: the same figures" close_figures "$work/got" "$work/want"
+item_figures "$work/said" > "$work/want"
+check "seen, of another table: the same figures" close_item_figures "$work/got" "$work/want"
 emulated=$(dirname "$TESSERA")/tests/tessera-emulated
 if [ -x "$emulated" ]; then
   "$emulated" eval "$work/seen.deck" --set run.output="$work/seen" --set run.backend=emulated > "$work/said"
-  figures "$work/said" > "$work/got"
-  check "seen, emulated: the same figures" close_figures "$work/got" "$work/want"
+  item_figures "$work/said" > "$work/got"
+  check "seen, emulated: the same figures" close_item_figures "$work/got" "$work/want"
 fi
 set -- --set run.output="$work/read" --set 'model.layers=({name="p";kind="pool";in="item";},{name="q";kind="add";in=["user","p"];})'
 check "seen: read by a layer, too" tess 1 train "$work/seen.deck" --quiet "$@"
@@ -139,15 +133,15 @@ for ranks in 1 3; do
   check "looks, $ranks" tess $ranks topk "$work/looks.deck" --quiet --set run.output="$work/looks" --k 10 --out "$work/looks-$ranks.h5"
   check "looks, $ranks: as NumPy has it" sh -c "$python '$srcdir/tests/run/topk.py' '$work/a.csv' '$(newest looks)' '$work/looks-$ranks.h5' 10 $say > '$work/want'"
   tess $ranks eval "$work/looks.deck" --set run.output="$work/looks" > "$work/said"
-  figures "$work/said" > "$work/got"
-  check "looks, $ranks: figures" close_figures "$work/got" "$work/want"
+  item_figures "$work/said" > "$work/got"
+  check "looks, $ranks: figures" close_item_figures "$work/got" "$work/want"
 done
 check "looks: one file on any ranks" h5diff "$work/looks-1.h5" "$work/looks-3.h5"
 sed 's/a\.csv/given.csv/g; s/max_length = 9; } ); };/max_length = 90; } ); };/; s/negatives = 3;/given = 4;/; s/k = 10/k = 2/' "$work/looks.deck" > "$work/looks-given.deck"
 $python "$srcdir/tests/run/topk.py" "$work/given.csv" "$(newest looks)" - 2 $say given=4 > "$work/want" || exit 1
 tess 1 eval "$work/looks-given.deck" --checkpoint "$(newest looks)" > "$work/said"
-figures "$work/said" > "$work/got"
-check "looks: figures among given ones" close_figures "$work/got" "$work/want"
+item_figures "$work/said" > "$work/got"
+check "looks: figures among given ones" close_item_figures "$work/got" "$work/want"
 
 # Words in the place of numbers.
 sed 's/\([0-9]\)\([|,]\)/\1x\2/g; s/\([0-9]\)$/\1x/; 1s/.*/user,item,next/' "$work/a.csv" > "$work/w.csv"

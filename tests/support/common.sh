@@ -46,6 +46,12 @@ for r in rows:
     assert eval(sys.argv[3]), r
 PY
 }
+item_figures() { # FILE: what an evaluation there says of items: hit rate, NDCG, MRR, recall
+  sed -n 's/^evaluation.*hit rate \([0-9.]*\)  NDCG \([0-9.]*\)  MRR \([0-9.]*\)  recall at k \([0-9.]*\).*/\1 \2 \3 \4/p' "$1"
+}
+close_item_figures() { # FILE FILE: such figures are equal to the last digit told
+  paste "$1" "$2" | awk '{ for (i = 1; i <= 4; i++) { d = $i - $(i + 4); if (d < 0) d = -d; if (d > 2e-4) bad = 1 } } END { if (bad || NR != 1) { print; exit 1 } }'
+}
 passed() { echo "100%: Checks: $n_checks, Failures: 0, Errors: 0"; }
 
 cat > "$work/small.deck" <<'DECK'

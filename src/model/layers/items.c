@@ -27,8 +27,8 @@ typedef struct ts_items {
   float *grad, *each, *rank;     /* (targets, candidates), (targets) twice */
   float *q, *dq;                 /* (rows, dim) normed; NULL: as they come */
   float *items, *ditems;         /* (items, dim) likewise */
-  /* Of items that layers make: 0, 1, .. (targets + 1), as each is an item of
-   * its own; of a vector a sample (samples + 1) which target is its first; and
+  /* For items that layers make.  one: 0, 1, .. (targets + 1).  own: where each
+   * sample has one vector, its first target (samples + 1).  places and starts:
    * what kernels write besides (targets or samples + 2). */
   int32_t *one, *own, *places;
   int64_t *starts;
@@ -196,8 +196,8 @@ static ts_rows item_rows(const ts_layer *l, const ts_layer_run *r) {
   return task_of(l)->normalise ? (ts_rows){t->items, t->dim} : raw_items(l, r);
 }
 
-/* Which items the targets' bags name: of tokens each its own, of a vector a
- * sample that of the sample. */
+/* Which item each target wants.  Where layers make items it is the target's own
+ * row of tokens, or the vector of its sample. */
 static ts_spread spread_of(const ts_layer *l, const ts_layer_run *r) {
   const ts_items *t = l->data;
   if (!t->made) return r->views->spread[t->feature];
@@ -257,7 +257,8 @@ static const int64_t *masked_ids(const ts_layer *l, const ts_layer_run *r) {
   return r->views->tokens[ts_feature_find(l->spec->config, x->masked)].ids;
 }
 
-/* Of items that layers make, whose targets A finds. */
+/* Which targets go with which item, where layers make the items; A found the
+ * targets. */
 static ts_err find_made(const ts_layer *l, const ts_layer_run *r,
                         ts_targets_args a) {
   const ts_items *t = l->data;
