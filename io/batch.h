@@ -21,12 +21,6 @@ static inline int64_t ts_micro_start(int64_t n_local, int64_t i, int64_t n) {
   return n_local * i / n;
 }
 
-/* Samples of a batch of N_GLOBAL that rank R of W has; those of lower ranks go
- * before them. */
-static inline int64_t ts_batch_part(int64_t n_global, int64_t r, int64_t w) {
-  return n_global / w + (r < n_global % w);
-}
-
 typedef struct ts_batch {
   int64_t step;     /* index of the global batch since the run's start */
   int64_t epoch;    /* from 0 */

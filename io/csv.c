@@ -158,6 +158,48 @@ static ts_err gather(ts_source *src, ts_batch_store *b, const int64_t *samples,
   return end_batch(s, b);
 }
 
+/* ---- how long samples are ------------------------------------------------ */
+
+typedef struct ts_counting {
+  int32_t *n_ids; /* (n_features, n) */
+  const int32_t *features;
+  int32_t n_features, n;
+  int64_t first; /* its count is the first one */
+} ts_counting;
+
+/* Ids that turn out to be none count, too. */
+static int32_t ids_of(ts_csv *s, int32_t feature) {
+  const ts_csv_bags *b = &s->bags[feature];
+  ts_field rest = ts_csv_word(s, feature), item;
+  float weight;
+  int32_t n = 0;
+  if (!ts_csv_has_bags(b)) return 1;
+  if (ts_csv_is_missing(s, &rest)) return 0;
+  while ((!b->max_length || n < b->max_length) &&
+         ts_csv_item(s, feature, &rest, &item, &weight))
+    n++;
+  return n;
+}
+
+static ts_err count_line(ts_csv *s, void *arg, int64_t sample) {
+  const ts_counting *c = arg;
+  for (int32_t k = 0; k < c->n_features; k++)
+    c->n_ids[(int64_t)k * c->n + (sample - c->first)] =
+        *s->why ? 0 : ids_of(s, c->features[k]);
+  return TS_OK;
+}
+
+static ts_err lengths(ts_source *src, int32_t *n_ids, const int32_t *features,
+                      int32_t n_features, const int64_t *samples, int32_t n) {
+  ts_csv *s = (ts_csv *)src;
+  for (int32_t i = 0, m; i < n; i += m) {
+    ts_counting c = {n_ids, features, n_features, n, samples[i] - i};
+    for (m = 1; i + m < n && samples[i + m] == samples[i] + m; m++) continue;
+    TS_DO(ts_csv_each_line(s, samples[i], m, count_line, &c));
+  }
+  return TS_OK;
+}
+
 /* ---- opening ------------------------------------------------------------- */
 
 /* Row 0 is for unknown and missing values. */
@@ -262,5 +304,6 @@ const ts_source_ops ts_source_csv = {.format = "csv",
                                      .close = close_source,
                                      .read = read_batch,
                                      .gather = gather,
+                                     .lengths = lengths,
                                      .state_save = ts_source_save_learnt,
                                      .keys = ts_keys_of_csv};

@@ -394,5 +394,6 @@ const ts_source_ops ts_source_dataset = {.format = "dataset",
                                          .state_save = ts_source_save_learnt,
                                          .read = read_batch,
                                          .gather = ts_dataset_gather,
+                                         .lengths = ts_dataset_lengths,
                                          .write = ts_dataset_write,
                                          .keys = ts_keys_of_dataset};

@@ -108,6 +108,25 @@ static ts_err find_values(const ts_dataset_file *f, ts_wanted *w, int32_t i) {
   return TS_OK;
 }
 
+/* Of those of which no more are taken, so many. */
+ts_err ts_dataset_lengths(ts_source *src, int32_t *n_ids,
+                          const int32_t *features, int32_t n_features,
+                          const int64_t *samples, int32_t n) {
+  ts_dataset *d = (ts_dataset *)src;
+  TS_DO(sort_samples(d, samples, n));
+  for (int32_t k = 0; k < n_features; k++) {
+    const int32_t i = features[k];
+    const int64_t most = d->ids[i].max_length;
+    for (int32_t j = 0; j < n; j++) {
+      ts_wanted *w = &d->wanted[j];
+      TS_DO(find_values(&d->files[w->file], w, i));
+      n_ids[(int64_t)k * n + w->place] =
+          most && w->n > most ? (int32_t)most : w->n;
+    }
+  }
+  return TS_OK;
+}
+
 /* Feature I where some bags have not one id. */
 static ts_err gather_bags(ts_dataset *d, ts_batch_store *s, int32_t i,
                           int32_t n) {

@@ -88,6 +88,10 @@ ts_err ts_dataset_encode(const ts_dataset *, ts_batch_store *, int32_t i);
 /* ts_source_ops.gather. */
 ts_err ts_dataset_gather(ts_source *, ts_batch_store *, const int64_t *samples,
                          int32_t n);
+/* ts_source_ops.lengths. */
+ts_err ts_dataset_lengths(ts_source *, int32_t *n_ids, const int32_t *features,
+                          int32_t n_features, const int64_t *samples,
+                          int32_t n);
 
 /* dataset_rows.c: takes what the group NAME, a feature's, says of its ids; and
  * the source's needs (io/source.h). */

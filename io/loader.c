@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "io/batch_store.h"
 #include "io/order.h"
+#include "io/parts.h"
 #include "io/targets.h"
 #include "runtime/trace.h"
 
@@ -22,7 +23,10 @@ struct ts_loader {
   ts_source *source;
   ts_loader_options options;
   ts_order order;
-  int64_t *samples;        /* (a rank's part of a batch) where it shuffles */
+  ts_parts *parts;
+  ts_parts_sums sums;      /* of the batches read, under lock */
+  int64_t *samples;        /* (a rank's part of a batch, or a batch where parts
+                              cost) where it shuffles */
   ts_loader_state read;    /* next batch to be read */
   ts_loader_state given;   /* after the batches handed out */
   int64_t end_step;        /* batches in all */
@@ -47,10 +51,6 @@ static int64_t per_epoch(const ts_loader *l) {
   return l->options.drop_last ? n / g : (n + g - 1) / g;
 }
 
-static int64_t most_samples(const ts_loader_options *o) {
-  return (o->global_batch + o->n_ranks - 1) / o->n_ranks;
-}
-
 /* What is trained on counts as the deck says: once, when it is read. */
 static ts_err weigh(const ts_loader *l, int slot, ts_err err) {
   const double positive = l->source->config->data.positive_weight;
@@ -59,38 +59,65 @@ static ts_err weigh(const ts_loader *l, int slot, ts_err err) {
   return err;
 }
 
-/* N samples from FIRST on of the epoch at hand, this rank's of SIZE, into store
- * number SLOT, unless they are there. */
-static ts_err read_samples(ts_loader *l, int slot, int64_t size, int64_t first,
-                           int64_t n) {
+/* Samples of the epoch at hand: N from FIRST on, this rank's. */
+typedef struct ts_stretch {
+  int64_t first, n;
+  const int64_t *samples; /* (n) of the source; NULL: those from FIRST on */
+} ts_stretch;
+
+/* This rank's samples of the batch of SIZE that is next; START: all ranks'. */
+static ts_err find_own(ts_loader *l, ts_stretch *own, const int64_t **start,
+                       int64_t size) {
+  const int64_t first = l->read.next_sample;
+  const int r = l->options.rank;
+  const bool all = l->order.n && ts_parts_cost(l->parts);
+  if (all)
+    ts_order_samples(&l->order, l->samples, l->read.epoch, first,
+                     (int32_t)size);
+  TS_DO(ts_parts_of(l->parts, start, all ? l->samples : NULL, first, size));
+  own->first = first + (*start)[r];
+  own->n = (*start)[r + 1] - (*start)[r];
+  own->samples = l->samples;
+  if (all) own->samples += (*start)[r];
+  if (l->order.n && !all)
+    ts_order_samples(&l->order, l->samples, l->read.epoch, own->first,
+                     (int32_t)own->n);
+  return TS_OK;
+}
+
+/* This rank's samples of the batch of SIZE that is next into store number SLOT,
+ * unless they are there. */
+static ts_err read_samples(ts_loader *l, int slot, int64_t size,
+                           ts_stretch *own) {
   ts_source *s = l->source;
-  /* Drawn negatives don't come again. */
-  const int64_t period = l->stores[slot]->targets ? 0 : s->info.period;
-  const ts_held wanted = {period ? first % period : first, n};
+  ts_batch_store *store = l->stores[slot];
   ts_held *held = &l->held[slot];
+  const int64_t *start;
+  s->n_threads = l->options.n_threads > 1 ? l->options.n_threads : 1;
+  TS_DO(find_own(l, own, &start, size));
+  /* Drawn negatives don't come again. */
+  const int64_t period = store->targets ? 0 : s->info.period;
+  const ts_held wanted = {period ? own->first % period : own->first, own->n};
   if (ts_fault("stall"))
     for (;;) pause();
   if (ts_fault("batch"))
     return ts_fail(TS_ERR_DATA, "sample %lld: (fault asked for)",
-                   (long long)first);
-  l->stores[slot]->for_model = true;
-  s->n_threads = l->options.n_threads > 1 ? l->options.n_threads : 1;
-  ts_targets_at(l->stores[slot]->targets,
+                   (long long)own->first);
+  store->for_model = true;
+  ts_targets_at(store->targets,
                 &(ts_targets_place){.training = s->split == TS_SPLIT_TRAIN,
                                     .epoch = l->read.epoch,
-                                    .first = first,
-                                    .n_global = size,
+                                    .first = own->first,
+                                    .start = start,
                                     .rank = l->options.rank,
                                     .n_ranks = l->options.n_ranks});
-  if (l->order.n) {
-    ts_order_samples(&l->order, l->samples, l->read.epoch, first, (int32_t)n);
+  if (own->samples)
     return weigh(l, slot,
-                 s->ops->gather(s, l->stores[slot], l->samples, (int32_t)n));
-  }
-  if (period && held->n == n && held->first == wanted.first) return TS_OK;
+                 s->ops->gather(s, store, own->samples, (int32_t)own->n));
+  if (period && held->n == own->n && held->first == wanted.first) return TS_OK;
   held->n = -1;
   const ts_err err =
-      weigh(l, slot, s->ops->read(s, l->stores[slot], first, (int32_t)n));
+      weigh(l, slot, s->ops->read(s, store, own->first, (int32_t)own->n));
   if (err == TS_OK) *held = wanted;
   return err;
 }
@@ -98,17 +125,15 @@ static ts_err read_samples(ts_loader *l, int slot, int64_t size, int64_t first,
 /* Reads batch number l->read into store number SLOT and moves on. */
 static ts_err read_next(ts_loader *l, int slot) {
   const int64_t g = l->options.global_batch, n = l->source->info.n_samples;
-  const int w = l->options.n_ranks, r = l->options.rank;
   ts_loader_state *at = &l->read;
+  ts_stretch own = {0};
   if (n - at->next_sample < (l->options.drop_last ? g : 1)) {
     at->next_sample = 0;
     at->epoch++;
   }
   const int64_t size = n - at->next_sample < g ? n - at->next_sample : g;
-  const int64_t each = size / w, more = size % w;
-  const int64_t first = at->next_sample + r * each + (r < more ? r : more);
   const double t0 = ts_now();
-  const ts_err err = read_samples(l, slot, size, first, each + (r < more));
+  const ts_err err = read_samples(l, slot, size, &own);
   const double t1 = ts_now();
   ts_timer_add("read (own thread)", t1 - t0);
   ts_trace_span(&(ts_span){.row = l->row,
@@ -120,7 +145,7 @@ static ts_err read_next(ts_loader *l, int slot) {
   ts_batch *b = ts_batch_store_batch(l->stores[slot]);
   b->step = at->step;
   b->epoch = at->epoch;
-  b->first = first;
+  b->first = own.first;
   b->training = l->source->split == TS_SPLIT_TRAIN;
   b->n_global = size;
   at->next_sample += size;
@@ -145,6 +170,7 @@ static void *read_ahead(void *arg) {
     const ts_err err = read_next(l, slot);
     pthread_mutex_lock(&l->lock);
     l->after[slot] = l->read;
+    l->sums = ts_parts_sums_of(l->parts);
     if (err != TS_OK) {
       ts_err_take(&l->fault);
       if (l->fault.code == TS_OK) l->fault.code = err;
@@ -189,7 +215,7 @@ static int store_count(const ts_loader *l) {
 
 static ts_err create_store(ts_loader *l, ts_batch_store **out) {
   const ts_loader_options *o = &l->options;
-  const int64_t n = most_samples(o);
+  const int64_t n = ts_balance_share(o->global_batch, o->n_ranks);
   const ts_config *c = l->source->config;
   TS_DO(ts_batch_store_create(out, c, o->device));
   if (o->pooling) TS_DO(ts_batch_store_expect(*out, c, (int32_t)n, o->pooling));
@@ -214,7 +240,12 @@ ts_err ts_loader_create(ts_loader **out, ts_source *source,
              "data.drop_last is set",
              (long long)source->info.n_samples, (long long)o->global_batch);
   if (o->shuffle) TS_TRY(ts_order_set(&l->order, source));
-  if (l->order.n) TS_TRY(ts_mem_many(l->samples, most_samples(o), INPUT));
+  TS_TRY(ts_parts_create(&l->parts, source, o->global_batch, o->n_ranks,
+                         o->costs));
+  const int64_t share = ts_balance_share(o->global_batch, o->n_ranks);
+  if (l->order.n)
+    TS_TRY(ts_mem_many(
+        l->samples, ts_parts_cost(l->parts) ? o->global_batch : share, INPUT));
   l->end_step = last_step(l);
   l->n_stores = store_count(l);
   pthread_mutex_init(&l->lock, NULL);
@@ -272,6 +303,7 @@ static ts_err next_serial(ts_loader *l, ts_batch **out) {
   const int slot = (int)(l->n_read % l->n_stores);
   if (l->read.step >= l->end_step) return TS_OK;
   TS_DO(read_next(l, slot));
+  l->sums = ts_parts_sums_of(l->parts);
   l->n_read++;
   l->n_given++;
   l->given = l->read;
@@ -326,6 +358,16 @@ int64_t ts_loader_end(const ts_loader *l) {
   return l->end_step;
 }
 
+bool ts_loader_balance(ts_loader *l, double *cut, double *even) {
+  pthread_mutex_lock(&l->lock);
+  const ts_parts_sums x = l->sums;
+  pthread_mutex_unlock(&l->lock);
+  if (!(x.mean > 0)) return false;
+  *cut = x.cut / x.mean;
+  *even = x.even / x.mean;
+  return true;
+}
+
 size_t ts_loader_batch_bytes(const ts_loader *l) {
   return l->batch_bytes;
 }
@@ -342,6 +384,7 @@ void ts_loader_destroy(ts_loader *l) {
   for (int i = 0; l->stores && !l->replay && i < l->n_stores; i++)
     ts_batch_store_destroy(l->stores[i]);
   ts_mem_free_all(l->stores, l->after, l->held, l->samples);
+  ts_parts_destroy(l->parts);
   ts_trace_row_give(l->row);
   pthread_mutex_destroy(&l->lock);
   pthread_cond_destroy(&l->changed);

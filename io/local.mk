@@ -98,6 +98,8 @@ tessera_sources += \
   io/negatives.c \
   io/npy.c \
   io/order.h \
+  io/parts.c \
+  io/parts.h \
   io/permuted.c \
   io/permuted.h \
   io/rows.c \

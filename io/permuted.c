@@ -112,6 +112,7 @@ ts_err ts_permuted_open(ts_source **out, ts_source *inner, const char *who) {
   p->ops.close = close_source;
   p->ops.read = read_batch;
   p->ops.gather = NULL;
+  p->ops.lengths = NULL;
   p->base.ops = &p->ops;
   TS_TRY(ts_batch_store_create(&p->own, inner->config, NULL));
   TS_TRY(ts_batch_store_create(&p->other, inner->config, NULL));

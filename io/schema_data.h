@@ -27,6 +27,9 @@ LIST(DECK, data.train, PATHS,
     NUMBER(DECK, data.max_tokens, INT, "0", "ids", 0, 1e9,
            "of a feature that is read id by id (pooling \"none\"), in a rank's "
            "batch, at most; 0: as many as its column's max_length allows"),
+    WORD(DECK, data.balance, STRING, "tokens", "samples|tokens",
+         "which of a batch's samples each rank takes: as many, or, where a "
+         "table's pooling is \"none\", those that take as long"),
     WORD(DECK, data.shuffle, STRING, "none", "none|block|full",
          "order of the training samples, another in each epoch: full has any "
          "sample anywhere; block moves blocks of neighbours, and mixes those "

@@ -99,6 +99,11 @@ typedef struct ts_source_ops {
    * neighbours. */
   ts_err (*gather)(ts_source *, ts_batch_store *, const int64_t *samples,
                    int32_t n);
+  /* How many ids the SAMPLES (n) have of each of FEATURES (n_features), at
+   * most: N_IDS (n_features, n).  Faster than reading them, and neighbours at
+   * once.  NULL: samples don't differ, or nobody can tell. */
+  ts_err (*lengths)(ts_source *, int32_t *n_ids, const int32_t *features,
+                    int32_t n_features, const int64_t *samples, int32_t n);
   /* Appends what was learnt as text, which the checkpoint keeps in /loader;
    * NULL: nothing. */
   ts_err (*state_save)(ts_source *, ts_str *text);
@@ -203,14 +208,15 @@ typedef struct ts_loader_options {
   ts_device *device;     /* whose memory batches are in; NULL: plain */
   const double *pooling; /* ids of each feature per sample, as expected; NULL:
                             not known */
+  const struct ts_sample_costs *costs; /* for ranks' parts; the caller's, which
+                            stay; NULL: they are as long as each other */
 } ts_loader_options;
 
 /* Step s takes samples [sG, (s+1)G) of an epoch; rank r the r-th contiguous
- * part, the first G mod W ranks one more; the epoch's short last batch is
- * used unless drop_last.  With shuffle these are places in the epoch's order
- * (io/order.h), and so for ts_batch.first.  All ranks see the same number of
- * batches.  Where the source's samples come again, so do batches that are there
- * already.  Local. */
+ * part (io/parts.h); the epoch's short last batch is used unless drop_last.
+ * With shuffle these are places in the epoch's order (io/order.h), and so for
+ * ts_batch.first.  All ranks see the same number of batches.  Where the
+ * source's samples come again, so do batches that are there already.  Local. */
 ts_err ts_loader_create(ts_loader **, ts_source *, const ts_loader_options *,
                         const ts_loader_state *start);
 /* For measurements: hands out the batches of the N STORES (the caller's, which
@@ -229,6 +235,10 @@ void ts_loader_fill(ts_loader *);
 ts_loader_state ts_loader_state_of(const ts_loader *);
 /* Number of the batch at which it ends, those before its start included. */
 int64_t ts_loader_end(const ts_loader *);
+/* What the dearest part of a batch cost beside the mean of all, over the
+ * batches so far, and what it had been with parts that are as long as each
+ * other; false where costs did not count. */
+bool ts_loader_balance(ts_loader *, double *cut, double *even);
 /* Bytes of a batch's block as it is expected, 0: not known. */
 size_t ts_loader_batch_bytes(const ts_loader *);
 void ts_loader_destroy(ts_loader *);

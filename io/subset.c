@@ -122,6 +122,15 @@ static ts_err gather(ts_source *src, ts_batch_store *b, const int64_t *samples,
   return read_inner(s, b, s->samples, 0, n);
 }
 
+static ts_err lengths(ts_source *src, int32_t *n_ids, const int32_t *features,
+                      int32_t n_features, const int64_t *samples, int32_t n) {
+  ts_subset *s = (ts_subset *)src;
+  TS_DO(reserve(s, n));
+  for (int32_t i = 0; i < n; i++) s->samples[i] = inner_of(s, samples[i]);
+  return s->inner->ops->lengths(s->inner, n_ids, features, n_features,
+                                s->samples, n);
+}
+
 static ts_err needs(ts_source *src, ts_need *out, bool sample) {
   ts_source *to = ((ts_subset *)src)->inner;
   return to->ops->needs(to, out, sample);
@@ -147,6 +156,7 @@ static void set_ops(ts_subset *s) {
   s->ops.read = read_batch;
   s->ops.gather = gather;
   if (of->needs) s->ops.needs = needs;
+  if (of->lengths) s->ops.lengths = lengths;
   if (of->learn) s->ops.learn = learn;
   if (of->state_save) s->ops.state_save = state_save;
   s->base.ops = &s->ops;

@@ -234,7 +234,7 @@ static ts_slices slices_of(const ts_targets *t, int32_t i, int32_t n) {
   ts_slices s = {.n_items = t->rows - t->task->first_item};
   if (!ts_task_is_of_all(t->task, p->training)) return (ts_slices){0, 0, 0};
   for (int r = 0; r < p->n_ranks; r++) {
-    const int64_t all = ts_batch_part(p->n_global, r, p->n_ranks);
+    const int64_t all = p->start[r + 1] - p->start[r];
     const int64_t part =
         ts_micro_start(all, i + 1, n) - ts_micro_start(all, i, n);
     if (r < p->rank) s.place += part;

@@ -43,7 +43,8 @@ void ts_targets_use(ts_targets *, const struct ts_target_law *law);
 typedef struct ts_targets_place {
   bool training;
   int64_t epoch, first; /* of the epoch's samples, from that place on */
-  int64_t n_global;     /* samples of all ranks in the batch */
+  const int64_t *start; /* (n_ranks + 1) of each rank's samples in the batch;
+                           they stay until the store is filled */
   int rank, n_ranks;
 } ts_targets_place;
 void ts_targets_at(ts_targets *, const ts_targets_place *);

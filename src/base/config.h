@@ -282,6 +282,7 @@ typedef struct ts_config {
     double negatives;       /* share that is trained on; 1: all */
     double positive_weight; /* a sample with label 1 counts as so many */
     int64_t max_tokens; /* ids of a sequence in a rank's batch; 0: not said */
+    char *balance;      /* samples | tokens */
     bool drop_last;
     ts_on_bad on_bad_id, on_bad_record;
     int64_t max_bad;

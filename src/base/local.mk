@@ -1,6 +1,8 @@
 tessera_sources += \
   src/base/auc.c \
   src/base/auc.h \
+  src/base/balance.c \
+  src/base/balance.h \
   src/base/clones.h \
   src/base/config.h \
   src/base/dense_columns.c \

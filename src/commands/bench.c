@@ -10,6 +10,7 @@
 #include "base/str.h"
 #include "commands/bench_table.h"
 #include "io/batch_store.h"
+#include "io/parts.h"
 #include "io/targets.h"
 #include "sparse/row_optim.h"
 
@@ -107,33 +108,46 @@ static void describe_ids(char text[TS_BENCH_IDS], const ts_source *s) {
   snprintf(text, TS_BENCH_IDS, "ids zipf %g, %.0f a sample", zipf, n);
 }
 
+/* Rank's samples of the batch that begins at sample AT into STORE. */
+static ts_err read_part(ts_batch_store *store, const ts_trainer *t,
+                        ts_source *s, ts_parts *parts, int64_t at) {
+  const int64_t g = t->global_batch, *start;
+  TS_DO(ts_parts_of(parts, &start, NULL, at, g));
+  const int64_t first = at + start[t->rank];
+  ts_batch *b = ts_batch_store_batch(store);
+  store->for_model = true;
+  ts_targets_at(store->targets, &(ts_targets_place){.training = true,
+                                                    .first = first,
+                                                    .start = start,
+                                                    .rank = t->rank,
+                                                    .n_ranks = t->n_ranks});
+  TS_DO(s->ops->read(s, store, first,
+                     (int32_t)(start[t->rank + 1] - start[t->rank])));
+  b->n_global = g;
+  b->training = true;
+  return TS_OK;
+}
+
 ts_err ts_bench_batches(ts_batch_store **stores, int n_stores,
                         const ts_trainer *t, ts_source *s, ts_device *device,
                         char ids[TS_BENCH_IDS]) {
+  ts_err err = TS_OK;
+  ts_parts *parts = NULL;
   const int64_t g = t->global_batch, n = s->info.n_samples;
-  const int64_t each = g / t->n_ranks, more = g % t->n_ranks, r = t->rank;
   s->n_threads = t->n_threads; /* nothing computes yet */
   describe_ids(ids, s);
   if (n < g)
     return ts_fail(TS_ERR_DATA,
                    "the data has %lld samples, fewer than one batch",
                    (long long)n);
+  TS_TRY(ts_parts_create(&parts, s, g, t->n_ranks, &t->costs));
   for (int i = 0; i < n_stores; i++) {
-    const int64_t at = (i * g) % (n - g + 1);
-    TS_DO(ts_batch_store_create(&stores[i], t->config, device));
-    stores[i]->for_model = true;
-    const int64_t first = at + r * each + (r < more ? r : more);
-    ts_targets_at(stores[i]->targets,
-                  &(ts_targets_place){.training = true,
-                                      .first = first,
-                                      .n_global = g,
-                                      .rank = t->rank,
-                                      .n_ranks = t->n_ranks});
-    TS_DO(s->ops->read(s, stores[i], first, (int32_t)(each + (r < more))));
-    ts_batch_store_batch(stores[i])->n_global = g;
-    ts_batch_store_batch(stores[i])->training = true;
+    TS_TRY(ts_batch_store_create(&stores[i], t->config, device));
+    TS_TRY(read_part(stores[i], t, s, parts, (i * g) % (n - g + 1)));
   }
-  return TS_OK;
+done:
+  ts_parts_destroy(parts);
+  return err;
 }
 
 static int by_value(const void *a, const void *b) {

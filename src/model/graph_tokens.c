@@ -29,7 +29,8 @@ static int64_t longest(const ts_config *c, int32_t f) {
 /* 0: nothing says it. */
 static int64_t most_tokens(const ts_graph *g, int32_t f) {
   const ts_config *c = g->spec.config;
-  const int64_t n = longest(c, f) * g->spec.batch_max;
+  const int32_t share = g->spec.batch_share;
+  const int64_t n = longest(c, f) * (share ? share : g->spec.batch_max);
   const int64_t most = c->data.max_tokens;
   return n && (n < most || !most) ? n : most;
 }

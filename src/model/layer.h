@@ -255,6 +255,8 @@ typedef struct ts_layer_ops {
   /* Multiplications of a sample's forward pass besides one for each weight;
    * NULL: none. */
   double (*products)(const ts_layer *);
+  /* Those for each pair of a sample's tokens; NULL: none. */
+  double (*pairs)(const ts_layer *);
   /* Adds its weights, of a layer that is planned and not created; NULL: no
    * model that the planner counts (ts_named) has such with weights. */
   void (*count)(ts_model_count *, const ts_layer *);

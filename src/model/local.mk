@@ -15,6 +15,7 @@ tessera_sources += \
   src/model/elements_body.h \
   src/model/graph.c \
   src/model/graph.h \
+  src/model/graph_costs.c \
   src/model/graph_half.c \
   src/model/graph_items.c \
   src/model/graph_last.c \

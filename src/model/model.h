@@ -8,6 +8,7 @@
  * Functions are Local unless they say Collective or Enqueues. */
 #pragma once
 
+#include "base/balance.h"
 #include "dense/mlp.h"
 #include "kernel_table.h"
 #include "sparse/kjt.h"
@@ -34,11 +35,13 @@ typedef struct ts_emb_views {
 
 typedef struct ts_model_spec {
   const ts_config *config;
-  int32_t n_features;        /* features of all tables, the deck's order */
-  int32_t batch_max;         /* local samples at most */
-  bool training;             /* false: no gradients are allocated */
-  bool deferred;             /* parameters get no memory: ts_params.deferred */
-  const char *engine;        /* of ts_linear, NULL: auto */
+  int32_t n_features;  /* features of all tables, the deck's order */
+  int32_t batch_max;   /* local samples at most */
+  int32_t batch_share; /* local samples whose tokens there is room for where
+                          nothing but max_length says how many; 0: batch_max */
+  bool training;       /* false: no gradients are allocated */
+  bool deferred;       /* parameters get no memory: ts_params.deferred */
+  const char *engine;  /* of ts_linear, NULL: auto */
   const ts_kernels *kernels; /* the device's */
   struct ts_world *world;    /* for layers that add over ranks; NULL: one */
   int n_ranks; /* without a world: the ranks that memory is planned for; 0: 1 */
@@ -86,6 +89,9 @@ void ts_model_destroy(ts_model *); /* Collective likewise; NULL: nothing */
  * negatives are those of training.  TIMES: host memory.  DATA errors. */
 ts_err ts_model_check_tokens(const ts_model *, const ts_kjt *, bool training,
                              ts_slices, ts_event_times times);
+/* What samples cost by their tokens, for ts_balance_cut; costs->of is the
+ * caller's.  Local. */
+ts_err ts_model_costs(const ts_model *, ts_sample_costs *costs);
 /* dense (batch, width: base/dense_columns.h), device memory, or NULL where
  * there are none.  Enqueues. */
 ts_err ts_model_dense_forward(ts_model *, const float *dense, int32_t batch,

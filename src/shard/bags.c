@@ -246,7 +246,7 @@ ts_err ts_bags_expect(ts_ebc_batch *fl) {
     ts_bag_store *s = b->store;
     const int64_t n_ids = ts_expect_ids(ebc, f);
     const int64_t rows = ebc->config->tables[ebc->feature_table[f]].rows;
-    int64_t n = is_sequence(ebc, f) ? n_ids : fl->batch_max;
+    int64_t n = is_sequence(ebc, f) ? n_ids : ebc->batch_max;
     uint64_t mask;
     b->ids.n_ids = n_ids;
     b->n = b->n_out = (int32_t)n;

@@ -53,11 +53,11 @@ bool ts_ebc_counts(const ts_ebc *);
 ts_params *ts_ebc_params(ts_ebc *);
 bool ts_ebc_has_processors(const ts_ebc *);
 
-/* Full batches have BATCH_MAX samples a rank, and a sample has POOLING
+/* Batches have some BATCH samples a rank, and a sample has POOLING
  * (n_features) ids of each feature: messages and buffers start at that size.
  * Once, before the batches in flight; the same on all ranks.  Without it
  * everything starts small and grows.  Local. */
-ts_err ts_ebc_expect(ts_ebc *, int32_t batch_max, const double *pooling);
+ts_err ts_ebc_expect(ts_ebc *, int32_t batch, const double *pooling);
 
 /* TRAINS: a backward pass follows, so a discrete device sorts ids as they
  * come. */

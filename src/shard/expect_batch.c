@@ -108,7 +108,7 @@ static void forget(ts_ebc_batch *fl) {
 
 ts_err ts_ebc_batch_expect(ts_ebc_batch *fl) {
   TS_DO(join(fl));
-  for (int r = 0; r < fl->ebc->n_ranks; r++) fl->batch[r] = fl->batch_max;
+  for (int r = 0; r < fl->ebc->n_ranks; r++) fl->batch[r] = fl->ebc->batch_max;
   TS_DO(ts_bags_expect(fl));
   TS_DO(ts_send_expect(fl));
   for (int32_t l = 0; l < fl->ebc->n_shardings; l++)

@@ -306,7 +306,7 @@ ts_err ts_send_expect(ts_ebc_batch *fl) {
                                  ? &block.weights
                                  : NULL,
                          .n_ids = fl->bags[f].ids.n_ids};
-    describe(fl, f, &j, fl->batch_max);
+    describe(fl, f, &j, ebc->batch_max);
   }
   ts_ebc_batch_uploaded(fl, &block, expect_seen(ebc), &block);
   TS_DO(reserve_batch(fl, bytes));

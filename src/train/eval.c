@@ -103,6 +103,7 @@ static ts_err pass_create(ts_eval_pass *p, ts_source *source) {
                                      .depth = 3,
                                      .device = t->device,
                                      .pooling = t->pooling,
+                                     .costs = &t->costs,
                                      .n_threads = ts_trainer_readers(t),
                                      .serial = t->config->run.serial_lanes};
   TS_DO(ts_ranking_create(&p->ranking, t, source));

@@ -236,7 +236,7 @@ static ts_err look(ts_plan_dense *d, double *gflops, ts_trainer *t,
                    const ts_model_spec *spec, double products, double n_ranks) {
   ts_err err = TS_OK;
   const ts_config *c = t->config;
-  const int32_t batch = spec->batch_max;
+  const int32_t batch = spec->batch_share;
   ts_rehearsal r = {.n_features = spec->n_features,
                     .n = batch < TIMED_SAMPLES ? batch : TIMED_SAMPLES};
   if (c->data.max_tokens && c->data.max_tokens < r.n)
@@ -266,7 +266,9 @@ ts_err ts_planning_dense(ts_plan_dense *d, double *gflops, ts_trainer *t,
   const ts_config *c = t->config;
   const ts_model_spec spec = {.config = c,
                               .n_features = ts_feature_count(c),
-                              .batch_max = batch,
+                              .batch_max = (int32_t)ts_balance_most(
+                                  c, (int64_t)batch * n_ranks, n_ranks),
+                              .batch_share = batch,
                               .training = true,
                               .deferred = !gflops,
                               .kernels = &t->kernels,

@@ -216,12 +216,17 @@ static ts_err end_saves(ts_run *r, ts_err err) {
 /* Notes the records that the reader could not use, over all ranks. */
 static ts_err report_data(ts_run *r) {
   int64_t n[3] = {r->train->n_short, r->n_bad, r->n_bad_ids};
+  double cut, even;
   TS_DO(ts_comm_sum_i64(r->t->control, n, 3));
   if (n[0])
     ts_note("%lld records ended early; what was missing was read as missing",
             (long long)n[0]);
   if (n[1]) ts_note("%lld bad records were skipped", (long long)n[1]);
   if (n[2]) ts_note("%lld bad ids were dropped", (long long)n[2]);
+  if (ts_loader_balance(r->loader, &cut, &even))
+    ts_info("balance: the rank with most to do in a step had %.3f of the mean; "
+            "%.3f with as many samples each",
+            cut, even);
   if (r->n_skipped)
     ts_note("%lld steps were left out: their loss, gradients or parameters "
             "were not finite; for %lld of them the run went back to a "

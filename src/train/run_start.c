@@ -327,6 +327,7 @@ ts_err ts_run_open_loader(ts_run *r) {
                          .depth = ts_pipeline_n_inflight(c, false) + 1,
                          .device = r->t->device,
                          .pooling = r->t->pooling,
+                         .costs = &r->t->costs,
                          .n_threads = ts_trainer_readers(r->t),
                          .serial = c->run.serial_lanes};
   const int64_t at = r->state.loader.next_sample;

@@ -115,7 +115,7 @@ ts_err ts_trainer_start_on(ts_trainer **out, const ts_config *c, bool training,
   t->global_batch = global_batch(c, t->n_ranks);
   t->micro_batch =
       (t->global_batch + c->run.accumulate - 1) / c->run.accumulate;
-  t->batch_max = (int32_t)((t->micro_batch + t->n_ranks - 1) / t->n_ranks);
+  t->batch_max = (int32_t)ts_balance_most(c, t->micro_batch, t->n_ranks);
   TS_DO(ts_lane_create(t->device, &t->compute, "compute", TS_LANE_COMPUTE));
   TS_DO(ts_lane_create(t->device, &t->data, "data", TS_LANE_DATA));
   TS_DO(ts_uploads_create(&t->uploads, t->device));
@@ -194,15 +194,21 @@ static ts_err build_task_params(ts_trainer *t) {
 
 static ts_err build_model(ts_trainer *t) {
   const ts_config *c = t->config;
+  /* Micro-batches are cut by samples, whatever tokens these have. */
+  const int64_t share = c->run.accumulate > 1
+                            ? t->batch_max
+                            : ts_balance_share(t->micro_batch, t->n_ranks);
   const ts_model_spec spec = {.config = c,
                               .n_features = ts_ebc_n_features(t->ebc),
                               .batch_max = t->batch_max,
+                              .batch_share = (int32_t)share,
                               .training = t->training,
                               .deferred = ts_parallel_defers(c),
                               .kernels = &t->kernels,
                               .world = t->world,
                               .keeps = t->keeps};
   TS_DO(ts_model_create(&t->model, &spec, t->device, t->compute));
+  if (ts_balance_is_on(c)) TS_DO(ts_model_costs(t->model, &t->costs));
   TS_DO(build_task_params(t));
   TS_DO(list_params(t));
   const ts_parallel_spec parallel = {.params = &t->params,
@@ -294,7 +300,9 @@ static ts_err expect(ts_trainer *t) {
   for (int32_t f = 0; f < n; f++) t->pooling[f] = t->planning->stats[f].pooling;
   TS_DO(ts_comm_bcast(t->control, t->pooling, n * (int64_t)sizeof *t->pooling,
                       0));
-  TS_DO(ts_ebc_expect(t->ebc, t->batch_max, t->pooling));
+  TS_DO(ts_ebc_expect(t->ebc,
+                      (int32_t)ts_balance_share(t->micro_batch, t->n_ranks),
+                      t->pooling));
   if (t->uploads) ts_ebc_expect_uploaded(t->ebc);
   return build_tokens(t);
 }
@@ -367,6 +375,7 @@ void ts_trainer_destroy(ts_trainer *t) {
   ts_mem_free(t->params.item);
   ts_params_reset(&t->task_params);
   ts_model_destroy(t->model);
+  ts_mem_free(t->costs.of);
   for (int k = 0; k < TS_INFLIGHT_MAX; k++) {
     ts_ebc_batch_destroy(t->inflight[k].ebc_batch);
     ts_micro_destroy(t->inflight[k].micro);

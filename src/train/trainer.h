@@ -100,6 +100,7 @@ typedef struct ts_trainer {
   double *pooling;           /* ids of each feature per sample, as expected */
   int32_t n_tasks, n_logits; /* of a sample: base/tasks.h */
   int32_t batch_max;      /* samples of this rank at most, of a micro-batch */
+  ts_sample_costs costs;  /* n 0: data.balance has nothing to balance */
   int64_t global_batch;   /* samples of a step */
   int64_t micro_batch;    /* of a micro-batch, over all ranks, at most */
   ts_batch *cut;          /* the loader's batch that is being cut, NULL: none */

@@ -127,6 +127,12 @@ static ts_attention_args args_of(const ts_layer *l, int64_t batch) {
   return x;
 }
 
+static double pairs(const ts_layer *l) {
+  const ts_attention_options *o = l->options;
+  const ts_attention *d = l->data;
+  return d->a * (o->causal ? 1.0 : 2.0);
+}
+
 /* The arguments in this pass, with its dropout. */
 static ts_attention_args args_in(const ts_layer *l, const ts_layer_run *r) {
   const ts_attention_options *o = l->options;
@@ -233,6 +239,7 @@ const ts_layer_ops ts_layer_attention = {
     .shape = shape,
     .create = create,
     .destroy = destroy,
+    .pairs = pairs,
     .forward = forward,
     .backward = backward,
     .page =

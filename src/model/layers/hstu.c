@@ -71,6 +71,12 @@ static ts_err shape(ts_layer *l) {
   return ts_layer_gives(l, NULL, ts_tokens_of(t->d));
 }
 
+static double pairs(const ts_layer *l) {
+  const ts_hstu_options *o = l->options;
+  const ts_hstu *t = l->data;
+  return (t->k + t->v) * (o->causal ? 0.5 : 1.0);
+}
+
 /* With the biases' places, which are there while they are acquired. */
 static ts_attention_args args_of(const ts_layer *l, int64_t batch,
                                  int64_t n_tokens) {
@@ -260,6 +266,7 @@ const ts_layer_ops ts_layer_hstu = {
     .shape = shape,
     .create = create,
     .destroy = destroy,
+    .pairs = pairs,
     .forward = forward,
     .backward = backward,
     .page =

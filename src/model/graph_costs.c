@@ -1,0 +1,44 @@
+/* graph_costs.c - what samples cost by how many tokens they have. */
+#include "base/mem.h"
+#include "base/tasks.h"
+#include "model/graph.h"
+#include "model/layer_ops.h"
+
+extern const ts_layer_ops ts_layer_items;
+
+/* Multiplications by tiles take longer than a library's of large matrices. */
+enum { PAIR_TIMES = 2 };
+
+/* Multiplications of layer L for each of its rows. */
+static double of_row(const ts_layer *l) {
+  if (l->ops != &ts_layer_items)
+    return l->n_weights + (l->ops->products ? l->ops->products(l) : 0);
+  /* Loss over all items are ranks' work by rows of the table. */
+  const ts_task_config *x = l->options;
+  if (ts_task_is_of_all(x, true)) return 0;
+  return (double)ts_task_each(x, true) * ts_shape_width(l->in[0].value->shape);
+}
+
+ts_err ts_model_costs(const ts_model *m, ts_sample_costs *costs) {
+  const ts_graph *g = (const ts_graph *)m;
+  *costs = (ts_sample_costs){0};
+  TS_DO(ts_mem_array(&costs->of, g->n_tokens, sizeof *costs->of, TS_TAG_DENSE));
+  for (int32_t k = 0; k < g->n_tokens; k++) {
+    const ts_tokens *t = g->tokens[k];
+    ts_token_cost *to = &costs->of[costs->n];
+    if (t->same) continue;
+    to->feature = t->feature[0];
+    to->most = (int64_t)t->spec.batch_max * g->spec.config->run.accumulate;
+    to->token = t->n_features;
+    for (int32_t i = 0; i < g->n; i++) {
+      const ts_layer *l = g->layers[i];
+      if (!l->tokens || ts_tokens_at(l->tokens) != t) continue;
+      to->token += (int64_t)of_row(l);
+      if (l->ops->pairs) to->pair += (int64_t)(PAIR_TIMES * l->ops->pairs(l));
+    }
+    costs->n++;
+  }
+  for (int32_t i = 0; i < g->n; i++)
+    if (!g->layers[i]->tokens) costs->sample += (int64_t)of_row(g->layers[i]);
+  return TS_OK;
+}
