@@ -11,6 +11,7 @@
 #include "io/deck_impl.h"
 #include "io/source.h"
 #include "io/split.h"
+#include "io/tensors.h"
 
 static const config_setting_t *at(const config_setting_t *root,
                                   const char *path) {
@@ -326,6 +327,16 @@ static void check_validation(ts_deck *d, const config_setting_t *root) {
                   c->run.stop.task);
 }
 
+/* State is what a checkpoint of ours has. */
+static void check_state(ts_deck *d, const config_setting_t *root) {
+  const char *from = d->config->checkpoint.init_from;
+  if (d->config->checkpoint.init_state &&
+      (!*from || ts_path_is_safetensors(from)))
+    ts_deck_error(d, at(root, "checkpoint.init_state"),
+                  "checkpoint.init_state needs checkpoint.init_from, a "
+                  "checkpoint of a run or its folder of them");
+}
+
 /* Weights to go back to have to be somewhere. */
 static void check_best(ts_deck *d, const config_setting_t *root) {
   const ts_config *c = d->config;
@@ -378,6 +389,7 @@ void ts_deck_check(ts_deck *d, const config_setting_t *root) {
   check_split(d, root);
   check_validation(d, root);
   check_best(d, root);
+  check_state(d, root);
   check_report(d, root);
   check_prefetch(d, root, "dense.forward_prefetch", c->dense.forward_prefetch,
                  c->dense.n_forward_prefetch);

@@ -331,7 +331,11 @@ const ts_key ts_schema[] = {
     WORD(DECK, checkpoint.resume, STRING, "auto", "auto|never|must",
          "go on from the newest checkpoint"),
     WORD(DECK, checkpoint.init_from, PATH, "", NULL,
-         "file with initial weights, any subset of /model"),
+         "file with initial weights, any subset of /model; or a folder of "
+         "checkpoints, the newest"),
+    FLAG(DECK, checkpoint.init_state, "false",
+         "from that file optimizers' state and its step as well: training goes "
+         "on with other data"),
 
     NUMBER(DECK, metrics.window, INT, "10000000", "samples", 0, 1e12,
            "that window metrics look back, by whole steps; AUC at most 262144 "

@@ -383,6 +383,7 @@ typedef struct ts_config {
     char *mirror;       /* absolute, "": none */
     int32_t mirror_every;
     char *io, *resume, *init_from;
+    bool init_state;
   } checkpoint;
   struct {
     int64_t window; /* samples, global */

@@ -89,6 +89,11 @@ bool ts_file_is_same(const char *a, const char *b) {
          x.st_ino == y.st_ino;
 }
 
+bool ts_file_is_folder(const char *path) {
+  struct stat x;
+  return stat(path, &x) == 0 && S_ISDIR(x.st_mode);
+}
+
 int ts_file_rename(const char *from, const char *to) {
   int rc;
   CALL("rename", rename(from, to));

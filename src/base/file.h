@@ -27,6 +27,8 @@ int ts_file_sync_folder(const char *path);
 int ts_file_rename(const char *from, const char *to);
 /* Both exist and are one file. */
 bool ts_file_is_same(const char *a, const char *b);
+/* It is there, and a folder. */
+bool ts_file_is_folder(const char *path);
 
 /* As fopen, with "w", "a" and "r+", which don't follow links, and "wx": the
  * file must be new.  NULL on errors. */

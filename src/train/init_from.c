@@ -6,6 +6,7 @@
  * says nothing of words (another program's) has its rows taken by number. */
 #include <string.h>
 
+#include "base/file.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "dense/param_optim.h"
@@ -14,6 +15,7 @@
 #include "io/deck.h"
 #include "io/tensors.h"
 #include "train/planning.h"
+#include "train/state_dense.h"
 
 typedef struct ts_matching {
   const char *path;
@@ -157,6 +159,21 @@ ts_ckpt_item *ts_trainer_item(const ts_ckpt *ckpt, const char *name) {
   return NULL;
 }
 
+/* Where table NAME's rows are others its optimizer's are, too: ITEM's. */
+static ts_err match_state(const ts_ckpt *ckpt, const ts_ckpt_item *item,
+                          const char *name) {
+  const size_t n = strlen(name);
+  for (int32_t i = 0; item->from && i < ckpt->n_items; i++) {
+    ts_ckpt_item *of = &ckpt->items[i];
+    if (strncmp(of->name, "optim/", 6) != 0 ||
+        strncmp(of->name + 6, name, n) != 0 || of->name[6 + n] != '/')
+      continue;
+    TS_DO(ts_mem_many(of->from, of->rows, CHECKPOINT));
+    memcpy(of->from, item->from, (size_t)of->rows * sizeof *of->from);
+  }
+  return TS_OK;
+}
+
 static ts_err match_words(ts_matching *m, const ts_ckpt *ckpt) {
   ts_err err = TS_OK;
   ts_str name = {0};
@@ -167,7 +184,9 @@ static ts_err match_words(ts_matching *m, const ts_ckpt *ckpt) {
     const ts_table_config *c = &m->here->tables[i];
     ts_str_reset(&name);
     TS_TRY(ts_param_table_name(&name, c));
-    TS_TRY(match_table(m, c, first, ts_trainer_item(ckpt, name.text)));
+    ts_ckpt_item *item = ts_trainer_item(ckpt, name.text);
+    TS_TRY(match_table(m, c, first, item));
+    TS_TRY(match_state(ckpt, item, name.text));
     first += c->features.n;
   }
 done:
@@ -197,9 +216,28 @@ done:
   return err;
 }
 
-static ts_err report(const ts_matching *m, const char *missing,
+ts_err ts_trainer_init_path(ts_trainer *t, ts_str *path) {
+  const char *from = t->config->checkpoint.init_from;
+  if (!*from) return TS_OK;
+  int64_t folder = t->rank == 0 && ts_file_is_folder(from);
+  TS_DO(ts_comm_bcast(t->control, &folder, sizeof folder, 0));
+  if (!folder) return ts_settle(t, ts_str_append(path, "%s", from));
+  TS_DO(ts_ckpt_newest(path, from, NULL, t->control));
+  return ts_settle(
+      t, path->text
+             ? TS_OK
+             : ts_fail(TS_ERR_CKPT,
+                       "checkpoint.init_from: %s holds no checkpoint", from));
+}
+
+static ts_err report(const ts_matching *m, int64_t step, const char *missing,
                      const ts_listing *left) {
-  ts_info("initial weights from %s", m->path);
+  if (m->here->checkpoint.init_state)
+    ts_info(
+        "goes on from step %lld of %s with this data, from its first sample",
+        (long long)step, m->path);
+  else
+    ts_info("initial weights from %s", m->path);
   if (m->matched.n_bytes)
     ts_note("rows by word: that file has %s; rows of other words are drawn "
             "from the seed",
@@ -218,17 +256,27 @@ ts_err ts_trainer_init_from(ts_trainer *t, const ts_source *train,
   ts_ckpt ckpt = {0};
   ts_str missing = {0};
   ts_listing left = {0};
+  const bool state = t->config->checkpoint.init_state;
   ts_matching m = {.path = path, .train = train, .here = t->config};
-  TS_TRY(ts_trainer_describe_weights(t, &ckpt));
+  TS_TRY(ts_trainer_describe_weights(t, &ckpt, state));
   TS_TRY(ts_settle(t, match_words(&m, &ckpt)));
+  if (state) TS_TRY(ts_settle(t, ts_state_move_means(t, TS_MEANS_BEGIN)));
   if (ts_path_is_safetensors(path))
     TS_TRY(ts_ckpt_load_tensors(&ckpt, path, &missing, &left, t->control));
   else
     TS_TRY(ts_ckpt_load(&ckpt, path, true, &missing, t->control));
   TS_TRY(ts_settle(t, ts_ebc_reload(t->ebc)));
   ts_parallel_touch(t->dense);
-  TS_TRY(ts_settle(t, ts_parallel_start_averages(t->dense, NULL, t->compute)));
-  TS_TRY(ts_settle(t, report(&m, missing.text, &left)));
+  if (state) {
+    TS_TRY(ts_settle(t, ts_state_look_averages(t, &ckpt, path)));
+    t->step = ts_state_step(&ckpt);
+    if (t->step < 0)
+      TS_THROW(TS_ERR_CKPT, "%s: the checkpoint is of a step below 0", path);
+  } else {
+    TS_TRY(
+        ts_settle(t, ts_parallel_start_averages(t->dense, NULL, t->compute)));
+  }
+  TS_TRY(ts_settle(t, report(&m, t->step, missing.text, &left)));
 done:
   matching_reset(&m);
   ts_ckpt_reset(&ckpt);

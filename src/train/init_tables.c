@@ -147,7 +147,7 @@ ts_err ts_trainer_init_tables(ts_trainer *t, const ts_source *train) {
   bool any = false;
   for (int32_t i = 0; i < c->n_tables; i++) any |= is_of_file(&c->tables[i]);
   if (!any) return TS_OK;
-  TS_TRY(ts_trainer_describe_weights(t, &ckpt));
+  TS_TRY(ts_trainer_describe_weights(t, &ckpt, false));
   for (int32_t i = 0, first = 0; i < c->n_tables; i++) {
     if (is_of_file(&c->tables[i]))
       TS_TRY(init_table(t, &ckpt, train, &c->tables[i], first));

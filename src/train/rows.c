@@ -102,11 +102,16 @@ ts_err ts_trainer_rows_of(ts_trainer *t, const char *path) {
 }
 
 ts_err ts_trainer_rows_kept(ts_trainer *t) {
+  ts_err err = TS_OK;
+  ts_str path = {0};
   const ts_config *c = t->config;
-  if (strcmp(c->checkpoint.resume, "never") != 0) TS_DO(take_newest(t));
-  if (*c->checkpoint.init_from)
-    TS_DO(take(t, c->checkpoint.init_from, false, false));
-  return TS_OK;
+  if (strcmp(c->checkpoint.resume, "never") != 0) TS_TRY(take_newest(t));
+  if (!ts_rows_are_open(c)) goto done;
+  TS_TRY(ts_trainer_init_path(t, &path));
+  if (path.text) TS_TRY(take(t, path.text, false, false));
+done:
+  ts_str_reset(&path);
+  return err;
 }
 
 ts_err ts_trainer_rows(ts_trainer *t, ts_source **train) {

@@ -226,10 +226,16 @@ void ts_run_note_eval(const ts_run *r) {
 
 /* The data is open: which rows are whose is known by its words. */
 ts_err ts_run_init_from(ts_run *r) {
-  const char *path = r->config->checkpoint.init_from;
+  ts_err err = TS_OK;
+  ts_str path = {0};
   if (r->saved_step >= 0) return TS_OK;
-  TS_DO(ts_trainer_init_tables(r->t, r->train));
-  return *path ? ts_trainer_init_from(r->t, r->train, path) : TS_OK;
+  TS_TRY(ts_trainer_init_tables(r->t, r->train));
+  TS_TRY(ts_trainer_init_path(r->t, &path));
+  if (path.text) TS_TRY(ts_trainer_init_from(r->t, r->train, path.text));
+  r->state.loader.step = r->t->step;
+done:
+  ts_str_reset(&path);
+  return err;
 }
 
 static void say_part(const ts_run *r) {

@@ -301,8 +301,9 @@ static ts_err describe(ts_trainer *t, ts_ckpt *ckpt, bool with_state) {
   return ts_settle(t, ts_state_dense(t, ckpt, with_state));
 }
 
-ts_err ts_trainer_describe_weights(ts_trainer *t, ts_ckpt *ckpt) {
-  return describe(t, ckpt, false);
+ts_err ts_trainer_describe_weights(ts_trainer *t, ts_ckpt *ckpt,
+                                   bool with_state) {
+  return describe(t, ckpt, with_state);
 }
 
 ts_err ts_trainer_describe(ts_trainer *t, const ts_run_state *state,
@@ -335,6 +336,10 @@ static ts_err take_state(const ts_ckpt *ckpt, ts_run_state *state) {
   return text ? ts_mem_strdup(&state->source_state, text->ptr) : TS_OK;
 }
 
+int64_t ts_state_step(const ts_ckpt *ckpt) {
+  return get_i64(ckpt, "optim/step", ckpt->step);
+}
+
 ts_err ts_trainer_load(ts_trainer *t, const char *path, ts_run_state *state,
                        ts_str *taken) {
   ts_err err = TS_OK;
@@ -353,14 +358,13 @@ ts_err ts_trainer_load(ts_trainer *t, const char *path, ts_run_state *state,
   }
   if (taken->text && !t->training)
     TS_TRY(ts_settle(
-        t, ts_ebc_take_averages(t->ebc, get_i64(&ckpt, "optim/step", ckpt.step),
-                                t->compute)));
+        t, ts_ebc_take_averages(t->ebc, ts_state_step(&ckpt), t->compute)));
   TS_TRY(ts_settle(t, ts_ebc_reload(t->ebc)));
   if (!taken->text) goto done;
   TS_TRY(ts_settle(t, ts_state_look_averages(t, &ckpt, taken->text)));
   if (!t->training && missing.text)
     TS_THROW(TS_ERR_CKPT, "%s lacks %s", taken->text, missing.text);
-  t->step = get_i64(&ckpt, "optim/step", ckpt.step);
+  t->step = ts_state_step(&ckpt);
   TS_TRY(ts_settle(t, take_state(&ckpt, state)));
   if (t->training) TS_TRY(ts_settle(t, ts_split_check(t->config, &ckpt)));
   if (!t->training) t->negatives = ts_negatives_of(t->config, &ckpt);

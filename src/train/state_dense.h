@@ -17,3 +17,5 @@ ts_err ts_state_move_means(ts_trainer *, int64_t by);
  * before optimizer.ema does: they begin here, or are the weights; a note says
  * so.  Enqueues. */
 ts_err ts_state_look_averages(ts_trainer *, const ts_ckpt *, const char *path);
+/* The step that the checkpoint just loaded is of. */
+int64_t ts_state_step(const ts_ckpt *);

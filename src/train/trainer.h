@@ -278,8 +278,8 @@ static inline const char *ts_mirror_of(const ts_config *c) {
  * its name, "" where there is none.  Collective. */
 ts_err ts_trainer_load(ts_trainer *, const char *path, ts_run_state *,
                        ts_str *taken);
-/* Its weights alone, as above.  Collective. */
-ts_err ts_trainer_describe_weights(ts_trainer *, ts_ckpt *);
+/* Its weights alone, or the optimizers' state, too, as above.  Collective. */
+ts_err ts_trainer_describe_weights(ts_trainer *, ts_ckpt *, bool with_state);
 
 /* ---- init_from.c -------------------------------------------------------- */
 
@@ -291,9 +291,12 @@ ts_ckpt_item *ts_trainer_item(const ts_ckpt *, const char *name);
  * Collective. */
 ts_err ts_trainer_init_tables(ts_trainer *, const ts_source *train);
 
-/* Weights of checkpoint.init_from for a run on TRAIN, whose words get the rows
- * that they have in that file; the log says which weights stayed initial.
- * Collective. */
+/* The file of checkpoint.init_from: of a folder its newest checkpoint; none
+ * where the deck names nothing.  Collective. */
+ts_err ts_trainer_init_path(ts_trainer *, ts_str *path);
+/* Weights of the checkpoint PATH for a run on TRAIN, whose words get the rows
+ * that they have in that file; the log says which weights stayed initial.  With
+ * checkpoint.init_state optimizers' state and t->step likewise.  Collective. */
 ts_err ts_trainer_init_from(ts_trainer *, const ts_source *train,
                             const char *path);
 

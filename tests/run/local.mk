@@ -56,7 +56,7 @@ dist_check_SCRIPTS += tests/run/async.sh \
   tests/run/trace_overlap.sh \
   tests/run/train_again.sh \
   tests/run/train_bf16.sh \
-  tests/run/train_averages.sh \
+  tests/run/train_averages.sh tests/run/windows.sh \
   tests/run/train_averages_rows.sh \
   tests/run/train_dense_rows.sh \
   tests/run/train_errors.sh \
