@@ -224,6 +224,7 @@ static void read_layer(ts_layer_reader *r, const config_setting_t *s) {
   resolve(r, &l->query);
   resolve(r, &l->gate);
   resolve(r, &l->items);
+  resolve(r, &l->before);
 }
 
 /* ---- blocks -------------------------------------------------------------- */

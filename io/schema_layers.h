@@ -11,6 +11,8 @@ KEY(LAYER, "name", name, STRING, NULL, "", 1, 0, NULL,
     LIST(LAYER, query, STRINGS, "of kinds that take one"),
     LIST(LAYER, gate, STRINGS, "of kinds that take one"),
     LIST(LAYER, items, STRINGS, "of kinds that take them"),
+    LIST(LAYER, before, STRINGS,
+         "of kind prepend: vectors that become each sample's first tokens"),
     WORD(LAYER, times, STRING, "", NULL,
          "of kinds that take them: a feature, alone in a table of one row, "
          "whose ids are not looked up but say when each of a sample's tokens "

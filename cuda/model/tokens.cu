@@ -10,7 +10,9 @@ enum { THREADS = 256 };
 static __global__ void __launch_bounds__(TS_STARTS_THREADS)
     ts_token_starts(const __grid_constant__ ts_tokens_args a) {
   ts_starts(a.offsets, a.n_samples,
-            [&](int64_t s) { return ts_bag_length(a.lengths, a.bags, s); });
+            [&](int64_t s) {
+              return a.more + ts_bag_length(a.lengths, a.bags, s);
+            });
 }
 
 /* A warp for a sample. */
@@ -50,6 +52,37 @@ ts_err ts_cuda_token_times(const ts_token_times_args *a) {
   if (a->n_tokens == 0) return TS_OK;
   return TS_CUDA_LAUNCH(ts_token_times_kernel,
                         {ts_grid(a->n_tokens, THREADS, 4096), THREADS}, *a);
+}
+
+/* ---- vectors before them ------------------------------------------------- */
+
+template <bool back>
+static __global__ void __launch_bounds__(TS_ELEMENTS_THREADS)
+    ts_prepend_kernel(const __grid_constant__ ts_prepend_args a) {
+  ts_elements(a.n_tokens, a.n, [&](int64_t t, int32_t c) {
+    const int64_t s = a.sample[t], k = a.position[t];
+    const bool of_x = k >= a.n_before;
+    const int64_t at = of_x ? (t - (s + 1) * a.n_before) * a.x_stride + c
+                            : s * a.before_stride + k * a.n + c;
+    if (!back) {
+      a.y[t * a.y_stride + c] = of_x ? a.x[at] : a.before[at];
+      return;
+    }
+    float *to = of_x ? a.dx : a.dbefore;
+    if (to) to[at] = a.dy[t * a.y_stride + c];
+  });
+}
+
+ts_err ts_cuda_prepend_forward(const ts_prepend_args *a) {
+  const int64_t n = a->n_tokens * a->n;
+  if (n == 0) return TS_OK;
+  return TS_CUDA_LAUNCH(ts_prepend_kernel<false>, ts_elements_shape(n), *a);
+}
+
+ts_err ts_cuda_prepend_backward(const ts_prepend_args *a) {
+  const int64_t n = a->n_tokens * a->n;
+  if (n == 0) return TS_OK;
+  return TS_CUDA_LAUNCH(ts_prepend_kernel<true>, ts_elements_shape(n), *a);
 }
 
 /* ---- pool ---------------------------------------------------------------- */

@@ -208,8 +208,8 @@ typedef struct ts_task_config {
 /* An element of model.layers: what all kinds have (doc/models.md). */
 typedef struct ts_layer_config {
   char *name, *kind;
-  ts_strings in;                 /* inputs or layers above */
-  ts_strings query, gate, items; /* the same, in other roles */
+  ts_strings in;                         /* inputs or layers above */
+  ts_strings query, gate, items, before; /* the same, in other roles */
   char *times; /* feature whose ids are times of the tokens; "": none */
   /* Names of its parameters, and group, where NAME.i is not wanted; "". */
   char *parameters, *last_parameters, *parameter_group;

@@ -105,6 +105,7 @@
   X(two_stream)                                                                \
   X(pool)                                                                      \
   X(position)                                                                  \
+  X(prepend)                                                                   \
   X(attention)                                                                 \
   X(target_attention)                                                          \
   X(hstu)

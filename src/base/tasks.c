@@ -47,7 +47,8 @@ static bool is_read(const ts_config *c, const ts_table_config *t, int32_t i) {
   for (int32_t k = 0; k < c->model.n_layers; k++) {
     const ts_layer_config *l = &c->model.layers[k];
     if (is_among(t, i, &l->in) || is_among(t, i, &l->query) ||
-        is_among(t, i, &l->gate) || is_among(t, i, &l->items))
+        is_among(t, i, &l->gate) || is_among(t, i, &l->items) ||
+        is_among(t, i, &l->before))
       return true;
   }
   for (int32_t k = 0; k < c->model.n_tasks; k++) {

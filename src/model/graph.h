@@ -78,6 +78,14 @@ ts_err ts_graph_find(ts_graph *, const ts_layer *l, const char *name,
  * which reads it, where nothing says how many tokens a batch has at most. */
 ts_err ts_graph_of_tokens(ts_graph *, const ts_layer *l, ts_value *v,
                           int32_t f);
+/* What L gives has MORE tokens a sample than what it reads: a group of its
+ * own. */
+ts_err ts_graph_more_tokens(ts_graph *, ts_layer *l, int32_t more);
+/* L asks when its tokens were.  DECK error where they are not events alone. */
+ts_err ts_graph_time_tokens(const ts_layer *l);
+/* How many tokens groups with more than their features have, once it is known
+ * of the features. */
+void ts_graph_size_tokens(ts_graph *);
 /* Whether L can read VALUES (n) as far as tokens go; it is of theirs then. */
 ts_err ts_graph_take_tokens(ts_layer *l, ts_role, ts_value *const *values,
                             int32_t n);

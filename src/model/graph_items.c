@@ -146,17 +146,18 @@ const ts_value *ts_graph_task_value(const ts_model *m, int32_t task,
 static ts_err check_sample(const ts_graph *g, const ts_layer *l,
                            const ts_kjt *kjt, int32_t b, int32_t each,
                            ts_slices slices) {
-  const ts_tokens *t = ts_tokens_at(l->in[0].value->tokens);
+  ts_tokens *t = ts_tokens_at(l->in[0].value->tokens);
   const ts_config *c = g->spec.config;
   const ts_task_config *x = l->options;
   const int32_t f = ts_task_candidates(c, x);
   const int64_t m =
       (ts_jagged_length(&kjt->features[f], b) - ts_slices_length(slices, b)) /
       each;
-  const int64_t n = ts_jagged_length(&kjt->features[t->feature[0]], b);
+  const int32_t own = ts_tokens_of_features(t)->feature[0];
+  const int64_t n = ts_jagged_length(&kjt->features[own], b) + t->more;
   const char *name;
   if (m <= n) return TS_OK;
-  (void)ts_feature_table(c, t->feature[0], &name);
+  (void)ts_feature_table(c, own, &name);
   return ts_fail(TS_ERR_DATA,
                  "a sample has %lld ids of feature %s, the target of output "
                  "%s, and %lld of %s, whose last ones they are to follow: it "

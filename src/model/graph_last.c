@@ -65,13 +65,13 @@ typedef struct ts_kept {
   ts_jagged tokens, targets;
   ts_slices slices;
   int64_t *start;
-  int32_t n_samples, each;
+  int32_t n_samples, each, more;
 } ts_kept;
 
 /* How many rows of sample S are kept: one for each target, one at least, and no
  * more than it has. */
 static int64_t kept_of(const ts_kept *k, int32_t s) {
-  const int64_t n = ts_jagged_length(&k->tokens, s);
+  const int64_t n = ts_jagged_length(&k->tokens, s) + k->more;
   const int64_t m =
       (ts_jagged_length(&k->targets, s) - ts_slices_length(k->slices, s)) /
       k->each;
@@ -92,13 +92,15 @@ ts_err ts_graph_keep_begin(const ts_graph *g, const ts_layer *l,
   if (l != g->last_look || r->training || g->base.items_only) return TS_OK;
   ts_tokens *t = ts_tokens_at(l->tokens);
   const ts_task_config *x = only_items(g)->options;
-  const ts_kept k = {.tokens = g->views.tokens[t->feature[0]],
+  const int32_t f = ts_tokens_of_features(t)->feature[0];
+  const ts_kept k = {.tokens = g->views.tokens[f],
                      .targets =
                          g->views.tokens[ts_task_candidates(g->spec.config, x)],
                      .slices = r->pass->slices,
                      .start = t->kept_room,
                      .n_samples = r->batch,
-                     .each = ts_task_each(x, false)};
+                     .each = ts_task_each(x, false),
+                     .more = t->more};
   int64_t n = 0;
   for (int32_t s = 0; s < r->batch; s++) n += kept_of(&k, s);
   if (2 * n > t->n) return TS_OK; /* moving them would take what they save */

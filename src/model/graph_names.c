@@ -145,7 +145,8 @@ ts_err ts_graph_count_reads(ts_graph *g) {
   TS_DO(ts_mem_many(g->n_reads, ts_feature_count(c) + 1, DENSE));
   for (int32_t i = 0; i < g->list.n; i++) {
     const ts_layer_config *l = &g->list.item[i];
-    const ts_strings *names[] = {&l->in, &l->query, &l->gate, &l->items};
+    const ts_strings *names[] = {&l->in, &l->query, &l->gate, &l->items,
+                                 &l->before};
     for (int k = 0; k < TS_ROLE_COUNT; k++) TS_DO(count(g, names[k]));
   }
   for (int32_t k = 0; k < c->model.n_tasks; k++) {

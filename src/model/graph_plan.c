@@ -172,14 +172,16 @@ static bool reads_it(const ts_graph *g, const ts_layer *l, const ts_value *v) {
          (l->ops->reads_embeddings && !is_shared(g, v));
 }
 
-static ts_err join_role(ts_graph *g, ts_layer *l, ts_value **v, int32_t n) {
-  const bool fields = l->ops->wants_fields;
+static ts_err join_role(ts_graph *g, ts_layer *l, ts_role role, ts_value **v,
+                        int32_t n) {
+  const bool before = role == TS_ROLE_BEFORE;
+  const bool fields = before ? n > 1 : l->ops->wants_fields;
   ts_value *one = v[0];
   if (fields && n == 1 && one->shape.form != TS_FIELDS)
     return no_fields(l, &one, 1);
-  if (n > 1 || (one->emb && !reads_it(g, l, one)))
+  if (n > 1 || (one->emb && (before || !reads_it(g, l, one))))
     TS_DO(ts_graph_join(g, l, v, n, fields, &one));
-  return take_input(l, TS_ROLE_IN, one);
+  return take_input(l, role, one);
 }
 
 /* Each by itself. */
@@ -216,8 +218,9 @@ static ts_err take_role(ts_graph *g, ts_layer *l, ts_role role,
   if (role == TS_ROLE_IN && l->ops->most > 1 && n > l->ops->most)
     TS_THROW_LAYER(l, "it takes %d inputs in `in`, it has %d", l->ops->most, n);
   TS_TRY(ts_graph_take_tokens(l, role, v, n));
-  if (role == TS_ROLE_IN && l->ops->most == 1 && n)
-    TS_TRY(join_role(g, l, v, n));
+  if (n &&
+      (role == TS_ROLE_BEFORE || (role == TS_ROLE_IN && l->ops->most == 1)))
+    TS_TRY(join_role(g, l, role, v, n));
   else
     TS_TRY(take_each(g, l, role, v, n));
 done:
@@ -226,9 +229,10 @@ done:
 }
 
 static ts_err take_inputs(ts_graph *g, ts_layer *l) {
-  static const char *const keys[] = {"in", "query", "gate", "items"};
+  static const char *const keys[] = {"in", "query", "gate", "items", "before"};
   const ts_layer_config *c = l->config;
-  const ts_strings *names[] = {&c->in, &c->query, &c->gate, &c->items};
+  const ts_strings *names[] = {&c->in, &c->query, &c->gate, &c->items,
+                               &c->before};
   for (int k = 0; k < TS_ROLE_COUNT; k++) {
     if (k && !l->ops->may[k] && l->ops->roles[k] != (names[k]->n > 0))
       return ts_layer_fail(l,
@@ -265,8 +269,9 @@ ts_err ts_graph_add(ts_graph *g, const ts_layer_config *c) {
     g->skipped[g->n_skipped++] = c->name;
     goto done;
   }
-  if (ts_layer_is_timed(l)) ts_tokens_at(l->tokens)->timed = true;
+  if (ts_layer_is_timed(l)) TS_TRY(ts_graph_time_tokens(l));
   TS_TRY(ops->shape(l));
+  if (ops->more) TS_TRY(ts_graph_more_tokens(g, l, ops->more(l)));
   TS_TRY(append(g, l));
   l = NULL;
 done:
@@ -336,6 +341,7 @@ ts_err ts_graph_plan(ts_graph *g, const ts_model_spec *s) {
   for (int32_t i = 0; i < g->list.n; i++)
     TS_DO(ts_graph_add(g, &g->list.item[i]));
   TS_DO(ts_graph_outputs(g));
+  ts_graph_size_tokens(g);
   ts_graph_halve(g);
   return ts_graph_rows(g);
 }

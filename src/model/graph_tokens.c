@@ -35,6 +35,16 @@ static int64_t most_tokens(const ts_graph *g, int32_t f) {
   return n && (n < most || !most) ? n : most;
 }
 
+static ts_err new_tokens(ts_graph *g, ts_tokens **out) {
+  TS_DO(ts_mem_extend(&g->tokens, g->n_tokens, g->n_tokens + 1,
+                      sizeof *g->tokens, TS_TAG_DENSE));
+  TS_DO(ts_mem_alloc(out, sizeof **out, TS_TAG_DENSE));
+  g->tokens[g->n_tokens++] = *out;
+  (*out)->spec = g->spec;
+  (*out)->samples_max = g->spec.batch_max;
+  return TS_OK;
+}
+
 ts_err ts_graph_of_tokens(ts_graph *g, const ts_layer *l, ts_value *v,
                           int32_t f) {
   const int64_t n = most_tokens(g, f);
@@ -50,19 +60,40 @@ ts_err ts_graph_of_tokens(ts_graph *g, const ts_layer *l, ts_value *v,
                          "\"%.80s\" may have %lld ids in a batch: give a "
                          "smaller data.max_tokens",
                          v->name, (long long)n);
-  TS_DO(ts_mem_extend(&g->tokens, g->n_tokens, g->n_tokens + 1,
-                      sizeof *g->tokens, TS_TAG_DENSE));
-  TS_DO(ts_mem_alloc(&t, sizeof *t, TS_TAG_DENSE));
-  g->tokens[g->n_tokens++] = t;
+  TS_DO(new_tokens(g, &t));
   TS_DO(ts_mem_many(t->feature, 1, DENSE));
   t->feature[t->n_features++] = f;
-  t->spec = g->spec;
-  t->samples_max = g->spec.batch_max;
   t->longest = longest(g->spec.config, f);
   t->spec.batch_max = (int32_t)n;
   v->tokens = t;
   v->shape = ts_tokens_of(v->shape.dim);
   return TS_OK;
+}
+
+ts_err ts_graph_more_tokens(ts_graph *g, ts_layer *l, int32_t more) {
+  ts_tokens *t, *from = ts_tokens_at(l->tokens);
+  const int64_t all = (int64_t)(from->more + more) * g->spec.batch_max +
+                      ts_tokens_of_features(from)->spec.batch_max;
+  if (all > INT32_MAX / 2)
+    return ts_layer_fail(l,
+                         "it may give %lld tokens of a batch: give a smaller "
+                         "data.max_tokens, or fewer vectors in `before`",
+                         (long long)all);
+  TS_DO(new_tokens(g, &t));
+  t->of = from->of ? from->of : from;
+  t->more = from->more + more;
+  l->out[0].tokens = t;
+  return TS_OK;
+}
+
+void ts_graph_size_tokens(ts_graph *g) {
+  for (int32_t k = 0; k < g->n_tokens; k++) {
+    ts_tokens *t = g->tokens[k];
+    const ts_tokens *of = ts_tokens_of_features(t);
+    if (!t->of) continue;
+    t->longest = of->longest ? of->longest + t->more : 0;
+    t->spec.batch_max = of->spec.batch_max + t->more * t->samples_max;
+  }
 }
 
 void ts_graph_free_tokens(ts_graph *g) {
@@ -81,6 +112,11 @@ int64_t ts_graph_most_rows(const ts_graph *g, const ts_value *v) {
 /* Bags of both are equally long from here on. */
 static ts_err unite(ts_tokens *a, ts_tokens *b) {
   if (a == b) return TS_OK;
+  if (a->of) {
+    TS_DO(unite(ts_tokens_at(a->of), ts_tokens_at(b->of)));
+    b->same = a;
+    return TS_OK;
+  }
   TS_DO(ts_mem_extend(&a->feature, a->n_features, a->n_features + b->n_features,
                       sizeof *a->feature, TS_TAG_DENSE));
   memcpy(a->feature + a->n_features, b->feature,
@@ -131,11 +167,31 @@ ts_err ts_graph_take_tokens(ts_layer *l, ts_role role, ts_value *const *v,
                            v[0]->name, ts_layer_shape_text(text, v[0]->shape),
                            v[k]->name, ts_layer_shape_text(other, v[k]->shape));
     if (!v[k]->tokens) continue;
-    if (!l->tokens) l->tokens = ts_tokens_at(v[k]->tokens);
-    TS_DO(unite(ts_tokens_at(l->tokens), ts_tokens_at(v[k]->tokens)));
+    ts_tokens *own = ts_tokens_at(v[k]->tokens);
+    if (!l->tokens) l->tokens = own;
+    if (own->more != ts_tokens_at(l->tokens)->more)
+      return ts_layer_fail(l,
+                           "\"%.80s\" has %d vectors before each sample's "
+                           "tokens, and what it is to lie beside has %d: kind "
+                           "prepend gives both as many",
+                           v[k]->name, own->more,
+                           ts_tokens_at(l->tokens)->more);
+    TS_DO(unite(ts_tokens_at(l->tokens), own));
   }
   if (l->tokens) l->spec = &l->tokens->spec;
   return TS_OK;
+}
+
+ts_err ts_graph_time_tokens(const ts_layer *l) {
+  ts_tokens *t = ts_tokens_at(l->tokens);
+  t->timed = true;
+  if (!t->more) return TS_OK;
+  return ts_layer_fail(l,
+                       "it has the key times, but of each sample's tokens the "
+                       "first %d are vectors of kind prepend, which no event "
+                       "of \"%.80s\" stands for: leave times out, or read "
+                       "tokens without them",
+                       t->more, l->config->times);
 }
 
 /* ---- a batch ------------------------------------------------------------- */
@@ -182,8 +238,8 @@ ts_err ts_graph_find_tokens(ts_graph *g, int32_t batch, ts_lane *lane) {
   for (int32_t k = 0; k < g->n_tokens; k++) {
     ts_tokens *t = g->tokens[k];
     if (t->same || (g->base.items_only && !t->of_items)) continue;
-    const ts_jagged *j = &g->views.tokens[t->feature[0]];
-    t->n = batch ? j->n_ids : 0;
+    const ts_jagged *j = &g->views.tokens[ts_tokens_of_features(t)->feature[0]];
+    t->n = batch ? j->n_ids + (int64_t)t->more * batch : 0;
     t->n_samples = batch;
     const ts_find_arg arg = {.kernels = g->spec.kernels,
                              .tokens = {.lengths = j->lengths,
@@ -192,7 +248,8 @@ ts_err ts_graph_find_tokens(ts_graph *g, int32_t batch, ts_lane *lane) {
                                         .sample = t->sample,
                                         .position = t->position,
                                         .n_samples = batch,
-                                        .n_tokens = t->n},
+                                        .n_tokens = t->n,
+                                        .more = t->more},
                              .times = {.bags = g->base.pass.times.bags,
                                        .ids = g->base.pass.times.ids,
                                        .offsets = t->offsets,
@@ -254,7 +311,7 @@ ts_err ts_model_check_tokens(const ts_model *m, const ts_kjt *kjt,
   for (int32_t k = 0; k < g->n_tokens; k++) {
     const ts_tokens *t = g->tokens[k];
     const char *name;
-    if (t->same || (m->items_only && !t->of_items)) continue;
+    if (t->same || t->of || (m->items_only && !t->of_items)) continue;
     const int64_t n = kjt->features[t->feature[0]].n_ids;
     (void)ts_feature_table(c, t->feature[0], &name);
     if (n > t->spec.batch_max)

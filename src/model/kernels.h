@@ -174,7 +174,7 @@ typedef struct ts_max_args {
 } ts_max_args;
 
 /* Where the tokens of N_SAMPLES samples begin, which have lengths[s] tokens
- * each, or begin at bags[s], or have one each where both are NULL:
+ * each, or begin at bags[s], or have one each where both are NULL; and MORE:
  *   offsets[s] (n_samples + 1), sample[t] and position[t] of token t, the place
  *   in its sample from 0. */
 typedef struct ts_tokens_args {
@@ -183,7 +183,21 @@ typedef struct ts_tokens_args {
   int64_t *offsets;
   int32_t *sample, *position; /* (n_tokens) */
   int64_t n_samples, n_tokens;
+  int32_t more;
 } ts_tokens_args;
+
+/* y[t] of a sample's first N_BEFORE tokens are its vectors in BEFORE, one after
+ * the other; of the rest they are the rows of x, which has no others.
+ * Backward: dx and dbefore = where not NULL. */
+typedef struct ts_prepend_args {
+  const float *x, *before; /* before: a row for each sample */
+  float *y;
+  const float *dy;
+  float *dx, *dbefore;
+  const int32_t *sample, *position; /* (n_tokens) of y */
+  int64_t n_tokens, x_stride, before_stride, y_stride;
+  int32_t n, n_before;
+} ts_prepend_args;
 
 /* Tokens of each sample s, T = [offsets[s], offsets[s + 1]), as one vector:
  *   sum, mean   of T, in their order; zeros of none
@@ -309,6 +323,8 @@ typedef struct ts_attention_args {
   X(max_backward, (const ts_max_args *))                                       \
   X(tokens, (const ts_tokens_args *))                                          \
   X(token_times, (const ts_token_times_args *))                                \
+  X(prepend_forward, (const ts_prepend_args *))                                \
+  X(prepend_backward, (const ts_prepend_args *))                               \
   X(pool_forward, (const ts_pool_args *))                                      \
   X(pool_backward, (const ts_pool_args *))                                     \
   X(places_forward, (const ts_places_args *))                                  \

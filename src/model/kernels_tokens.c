@@ -13,6 +13,7 @@ static ts_err tokens(const ts_tokens_args *a) {
     at += a->bags      ? a->bags[s + 1] - a->bags[s]
           : a->lengths ? a->lengths[s]
                        : 1;
+    at += a->more;
   }
   a->offsets[a->n_samples] = at;
 #pragma omp parallel for schedule(static)
@@ -31,6 +32,38 @@ static ts_err token_times(const ts_token_times_args *a) {
     const int64_t k = a->bags ? a->bags[s] + t - a->offsets[s] : 0;
     a->when[t] = k < end ? (double)a->ids[k] : 0;
     a->asked[t] = k + 1 < end ? (double)a->ids[k + 1] : a->when[t];
+  }
+  return TS_OK;
+}
+
+/* ---- vectors before them ------------------------------------------------- */
+
+/* Token T of y is a row of x, and is a vector of its sample otherwise: where
+ * that begins. */
+static bool is_of_x(const ts_prepend_args *a, int64_t t, int64_t *at) {
+  const int64_t s = a->sample[t], k = a->position[t];
+  const bool of_x = k >= a->n_before;
+  *at = of_x ? (t - (s + 1) * a->n_before) * a->x_stride
+             : s * a->before_stride + k * a->n;
+  return of_x;
+}
+
+static ts_err prepend_forward(const ts_prepend_args *a) {
+#pragma omp parallel for schedule(static)
+  for (int64_t t = 0; t < a->n_tokens; t++) {
+    int64_t at;
+    const float *from = is_of_x(a, t, &at) ? a->x : a->before;
+    memcpy(a->y + t * a->y_stride, from + at, (size_t)a->n * sizeof *from);
+  }
+  return TS_OK;
+}
+
+static ts_err prepend_backward(const ts_prepend_args *a) {
+#pragma omp parallel for schedule(static)
+  for (int64_t t = 0; t < a->n_tokens; t++) {
+    int64_t at;
+    float *to = is_of_x(a, t, &at) ? a->dx : a->dbefore;
+    if (to) memcpy(to + at, a->dy + t * a->y_stride, (size_t)a->n * sizeof *to);
   }
   return TS_OK;
 }
@@ -157,6 +190,8 @@ static ts_err places_backward(const ts_places_args *a) {
 void ts_token_kernels_host(ts_kernels *k) {
   k->tokens = tokens;
   k->token_times = token_times;
+  k->prepend_forward = prepend_forward;
+  k->prepend_backward = prepend_backward;
   k->pool_forward = pool_forward;
   k->pool_backward = pool_backward;
   k->places_forward = places_forward;

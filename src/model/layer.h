@@ -53,10 +53,12 @@ typedef struct ts_emb_set {
 
 /* Where the tokens of each sample lie: those of features whose tables have
  * pooling "none", and whose bags are equally long, as layers have joined them.
- */
+ * Or those, and before a sample's so many MORE that layers have made. */
 typedef struct ts_tokens {
   struct ts_tokens *same; /* stands for it, too; NULL: nobody */
-  int32_t *feature;       /* (n_features) numbers in the deck's order */
+  struct ts_tokens *of;   /* without the more; NULL: there are no more */
+  int32_t more;
+  int32_t *feature; /* (n_features) numbers in the deck's order; 0 with more */
   int32_t n_features;
   ts_model_spec spec; /* of layers on them: batch_max is the most tokens */
   int32_t samples_max;
@@ -78,6 +80,12 @@ typedef struct ts_tokens {
 static inline ts_tokens *ts_tokens_at(ts_tokens *t) {
   while (t && t->same) t = t->same;
   return t;
+}
+
+/* Those of features alone. */
+static inline ts_tokens *ts_tokens_of_features(ts_tokens *t) {
+  t = ts_tokens_at(t);
+  return t && t->of ? ts_tokens_at(t->of) : t;
 }
 
 /* Tokens of a sample of the batch under way, at most. */
@@ -132,6 +140,7 @@ typedef enum {
   TS_ROLE_QUERY,
   TS_ROLE_GATE,
   TS_ROLE_ITEMS,
+  TS_ROLE_BEFORE, /* any number of vectors, which it reads as fields */
   TS_ROLE_COUNT
 } ts_role;
 
@@ -237,6 +246,9 @@ typedef struct ts_layer_ops {
    * a library can't: theirs into rows with gaps have other bits, and take up to
    * twice as long (oneDNN's of f32). */
   bool any_stride;
+  /* So many tokens a sample of out[0] has besides those that it reads; NULL:
+   * none. */
+  int32_t (*more)(const ts_layer *);
   /* It sets out[].x itself in create (memory of its own), not the graph. */
   bool owns_out;
   /* From in[].value->shape to out, by ts_layer_gives; DECK errors by

@@ -25,6 +25,8 @@ ts_err ts_run_dropout(const ts_layer *, const ts_layer_run *,
                       const ts_dropout_args *);
 ts_err ts_run_max(const ts_layer *, const ts_layer_run *, const ts_max_args *,
                   ts_pass);
+ts_err ts_run_prepend(const ts_layer *, const ts_layer_run *,
+                      const ts_prepend_args *, ts_pass);
 ts_err ts_run_pool(const ts_layer *, const ts_layer_run *, const ts_pool_args *,
                    ts_pass);
 ts_err ts_run_attention(const ts_layer *, const ts_layer_run *,

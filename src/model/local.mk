@@ -67,6 +67,7 @@ tessera_sources += \
   src/model/layers/periodic.c \
   src/model/layers/pool.c \
   src/model/layers/position.c \
+  src/model/layers/prepend.c \
   src/model/layers/project.c \
   src/model/layers/reduce.c \
   src/model/layers/row_norm.c \

@@ -5,8 +5,8 @@
 #include "base/rng.h"
 #include "tests/kernels/layers.h"
 
-KT_CONTRACT("tokens token_times pool_forward pool_backward places_forward "
-            "places_backward")
+KT_CONTRACT("tokens token_times prepend_forward prepend_backward pool_forward "
+            "pool_backward places_forward places_backward")
 
 /* Samples of 0 to 9 tokens, now and then of more. */
 typedef struct jagged {
@@ -16,23 +16,37 @@ typedef struct jagged {
   int64_t n_samples, n_tokens;
 } jagged;
 
+/* What goes by lengths. */
+static void place(jagged *j) {
+  j->offsets = kt_array(j->n_samples + 1, 8, 0);
+  j->offsets[0] = 0;
+  for (int64_t s = 0; s < j->n_samples; s++)
+    j->offsets[s + 1] = j->offsets[s] + j->lengths[s];
+  j->n_tokens = j->offsets[j->n_samples];
+  j->sample = kt_array(j->n_tokens, 4, 0);
+  j->position = kt_array(j->n_tokens, 4, 0);
+  for (int64_t s = 0; s < j->n_samples; s++)
+    for (int64_t t = j->offsets[s]; t < j->offsets[s + 1]; t++) {
+      j->sample[t] = (int32_t)s;
+      j->position[t] = (int32_t)(t - j->offsets[s]);
+    }
+}
+
 static jagged draw(int i) {
   jagged j = {.n_samples = i % 11 ? 1 + kt_below(i % 3 ? 20 : 700) : 0};
   j.lengths = kt_array(j.n_samples, 4, 0);
-  j.offsets = kt_array(j.n_samples + 1, 8, 0);
-  j.offsets[0] = 0;
-  for (int64_t s = 0; s < j.n_samples; s++) {
-    j.lengths[s] = kt_below(5) ? kt_below(10) : kt_below(8) ? 0 : kt_below(90);
-    j.offsets[s + 1] = j.offsets[s] + j.lengths[s];
-  }
-  j.n_tokens = j.offsets[j.n_samples];
-  j.sample = kt_array(j.n_tokens, 4, 0);
-  j.position = kt_array(j.n_tokens, 4, 0);
   for (int64_t s = 0; s < j.n_samples; s++)
-    for (int64_t t = j.offsets[s]; t < j.offsets[s + 1]; t++) {
-      j.sample[t] = (int32_t)s;
-      j.position[t] = (int32_t)(t - j.offsets[s]);
-    }
+    j.lengths[s] = kt_below(5) ? kt_below(10) : kt_below(8) ? 0 : kt_below(90);
+  place(&j);
+  return j;
+}
+
+/* Each sample has MORE tokens. */
+static jagged with_more(const jagged *x, int32_t more) {
+  jagged j = {.n_samples = x->n_samples};
+  j.lengths = kt_array(j.n_samples, 4, 0);
+  for (int64_t s = 0; s < j.n_samples; s++) j.lengths[s] = x->lengths[s] + more;
+  place(&j);
   return j;
 }
 
@@ -40,29 +54,35 @@ static jagged draw(int i) {
 
 KT_CALL(run_tokens, tokens, ts_tokens_args)
 
-/* By lengths, by starts, and one of each sample. */
+/* By lengths, by starts, and one of each sample; with some more or none. */
 TS_TEST(starts) {
   for (int i = 0; i < 36; i++) {
     lt_begin();
     const jagged j = draw(i);
-    const int64_t n = i % 3 == 2 ? j.n_samples : j.n_tokens;
+    const int32_t more = i % 2 ? i % 5 : 0;
+    const int64_t n =
+        (i % 3 == 2 ? j.n_samples : j.n_tokens) + more * j.n_samples;
     ts_tokens_args a = {.lengths = i % 3 == 0 ? j.lengths : NULL,
                         .bags = i % 3 == 1 ? j.offsets : NULL,
                         .offsets = kt_array(j.n_samples + 1, 8, 0),
                         .sample = kt_array(n, 4, 0),
                         .position = kt_array(n, 4, 0),
                         .n_samples = j.n_samples,
-                        .n_tokens = n};
+                        .n_tokens = n,
+                        .more = more};
     kt_check(run_tokens, &a);
     const int64_t *offsets = kt_ref(a.offsets);
-    for (int64_t s = 0; s <= j.n_samples; s++)
-      ck_assert_int_eq(offsets[s], i % 3 == 2 ? s : j.offsets[s]);
-    for (int64_t t = 0; t < n; t++) {
-      ck_assert_int_eq(((int32_t *)kt_ref(a.sample))[t],
-                       i % 3 == 2 ? t : j.sample[t]);
-      ck_assert_int_eq(((int32_t *)kt_ref(a.position))[t],
-                       i % 3 == 2 ? 0 : j.position[t]);
+    const int32_t *sample = kt_ref(a.sample), *position = kt_ref(a.position);
+    int64_t t = 0;
+    for (int64_t s = 0; s < j.n_samples; s++) {
+      ck_assert_int_eq(offsets[s], t);
+      for (int32_t k = 0; k < more + (i % 3 == 2 ? 1 : j.lengths[s]); k++) {
+        ck_assert_int_eq(sample[t], s);
+        ck_assert_int_eq(position[t++], k);
+      }
     }
+    ck_assert_int_eq(offsets[j.n_samples], t);
+    ck_assert_int_eq(t, n);
   }
 }
 
@@ -98,6 +118,54 @@ TS_TEST(times) {
       ck_assert(when[t] == (i % 5 ? (double)ids[k] : 0));
       ck_assert(asked[t] == (i % 5 ? (double)ids[next] : 0));
     }
+  }
+}
+
+/* ---- vectors before them ------------------------------------------------- */
+
+static ts_err run_prepend(const ts_kernels *k, const void *arg) {
+  ts_prepend_args a = *(const ts_prepend_args *)arg;
+  kt_at_all(&a, sizeof a);
+  TS_DO(k->prepend_forward(&a));
+  return k->prepend_backward(&a);
+}
+
+static void expect_prepended(const ts_prepend_args *a, int32_t c) {
+  int64_t next = 0; /* row of x */
+  for (int64_t t = 0; t < a->n_tokens; t++) {
+    const int32_t k = a->position[t];
+    const bool of_x = k >= a->n_before;
+    const int64_t y = t * a->y_stride + c;
+    const int64_t at = of_x ? next++ * a->x_stride + c
+                            : a->sample[t] * a->before_stride + k * a->n + c;
+    lt_want(a->y, y, (double)(of_x ? a->x : a->before)[at], 0);
+    float *to = of_x ? a->dx : a->dbefore;
+    if (to) lt_want(to, at, (double)a->dy[y], 0);
+  }
+}
+
+TS_TEST(prepends) {
+  for (int i = 0; i < 48; i++) {
+    lt_begin();
+    const jagged x = draw(i);
+    const int32_t before = 1 + i % 4;
+    const jagged j = with_more(&x, before);
+    ts_prepend_args a = {.sample = j.sample,
+                         .position = j.position,
+                         .n_tokens = j.n_tokens,
+                         .n = 1 + kt_below(i % 2 ? 70 : 6),
+                         .n_before = before};
+    a.x_stride = a.n + kt_below(3);
+    a.y_stride = a.n + kt_below(3);
+    a.before_stride = before * a.n + kt_below(3);
+    a.x = lt_numbers(x.n_tokens * a.x_stride, 1);
+    a.before = lt_numbers(x.n_samples * a.before_stride, 1);
+    a.dy = lt_numbers(j.n_tokens * a.y_stride, 1);
+    a.y = lt_out(j.n_tokens * a.y_stride, 4);
+    a.dx = i % 5 ? lt_out(x.n_tokens * a.x_stride, 4) : NULL;
+    a.dbefore = i % 7 ? lt_out(x.n_samples * a.before_stride, 4) : NULL;
+    for (int32_t c = 0; c < a.n; c++) expect_prepended(&a, c);
+    lt_check(run_prepend, &a);
   }
 }
 

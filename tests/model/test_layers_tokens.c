@@ -128,6 +128,7 @@ TS_TEST(positions) {
 typedef struct look_case {
   int32_t heads, dim;             /* of one head */
   bool silu, causal, alibi, bare; /* bare: without W_o */
+  int32_t before;                 /* vectors before each sample's tokens */
 } look_case;
 
 /* A number by which token I looks at token J, both of sample B. */
@@ -163,24 +164,35 @@ static void look_around(double *y, const look_case *k, const double *qkv,
 
 enum { LOOK_DIM = 4, LOOK_MOST = 3 * 12 };
 
+/* X = sample B's rows of features 1 to BEFORE, then its tokens; how many. */
+static int32_t whole_rows(double *x, const lr_point *p, int32_t b,
+                          int32_t before) {
+  const int32_t len = p->lengths[b];
+  for (int32_t k = 0; k < before; k++, x += LOOK_DIM)
+    memcpy(x, p->emb[k + 1] + b * LOOK_DIM, LOOK_DIM * sizeof *x);
+  memcpy(x, p->emb[0] + first_of(p, b) * LOOK_DIM,
+         (size_t)(len * LOOK_DIM) * sizeof *x);
+  return before + len;
+}
+
 static void look_oracle(double *out, const lr_point *p, const void *arg) {
   const look_case *k = arg;
   const int32_t a = k->heads * k->dim, n = k->bare ? a : LOOK_DIM;
-  double z[MOST * LOOK_MOST] = {0}, qkv[8 * LOOK_MOST], y[LOOK_MOST];
+  double x[8 * LOOK_DIM], qkv[8 * LOOK_MOST], y[LOOK_MOST], z[LOOK_MOST];
+  memset(out, 0, (size_t)(p->batch * n) * sizeof *out);
   for (int32_t b = 0; b < p->batch; b++) {
-    const int32_t first = first_of(p, b), len = p->lengths[b];
+    const int32_t len = whole_rows(x, p, b, k->before);
     for (int32_t t = 0; t < len; t++)
       lr_affine(qkv + t * 3 * a, lr_param(p, "l.0.weight"),
-                lr_param(p, "l.0.bias"), p->emb[0] + (first + t) * LOOK_DIM,
-                3 * a, LOOK_DIM);
+                lr_param(p, "l.0.bias"), x + t * LOOK_DIM, 3 * a, LOOK_DIM);
     for (int32_t t = 0; t < len; t++) {
-      look_around(k->bare ? z + (first + t) * n : y, k, qkv, len, t);
+      look_around(k->bare ? z : y, k, qkv, len, t);
       if (!k->bare)
-        lr_affine(z + (first + t) * n, lr_param(p, "l.1.weight"),
-                  lr_param(p, "l.1.bias"), y, n, a);
+        lr_affine(z, lr_param(p, "l.1.weight"), lr_param(p, "l.1.bias"), y, n,
+                  a);
+      for (int32_t c = 0; c < n; c++) out[b * n + c] += z[c];
     }
   }
-  pool(out, p, z, n, "sum");
 }
 
 #define LOOKS(keys)                                                            \
@@ -192,16 +204,15 @@ TS_TEST(attention) {
     const char *layers;
     look_case of;
     int32_t n_out;
-  } cases[] = {{LOOKS(""), {1, 4, false, true, false, false}, 4},
-               {LOOKS("heads = 2; causal = false;"),
-                {2, 2, false, false, false, false},
-                4},
-               {LOOKS("heads = 2; dim = 3; places = \"alibi\";"),
-                {2, 3, false, true, true, false},
-                4},
-               {LOOKS("heads = 2; dim = 3; by = \"silu\"; output = false;"),
-                {2, 3, true, true, false, true},
-                6}};
+  } cases[] = {
+      {LOOKS(""), {.heads = 1, .dim = 4, .causal = true}, 4},
+      {LOOKS("heads = 2; causal = false;"), {.heads = 2, .dim = 2}, 4},
+      {LOOKS("heads = 2; dim = 3; places = \"alibi\";"),
+       {.heads = 2, .dim = 3, .causal = true, .alibi = true},
+       4},
+      {LOOKS("heads = 2; dim = 3; by = \"silu\"; output = false;"),
+       {.heads = 2, .dim = 3, .silu = true, .causal = true, .bare = true},
+       6}};
   for (size_t k = 0; k < sizeof cases / sizeof *cases; k++)
     lr_check(&(lr_case){.layers = cases[k].layers,
                         .tables = TABLE("s", "4"),
@@ -209,6 +220,71 @@ TS_TEST(attention) {
                         .lengths = lengths,
                         .oracle = look_oracle,
                         .arg = &cases[k].of});
+}
+
+/* ---- vectors before them ------------------------------------------------- */
+
+#define VECTORS(name, dim)                                                     \
+  "{ name = \"t" name "\"; features = [\"" name "\"]; rows = 9; dim = " dim    \
+  "; }"
+#define ONE TABLE("s", "4") "," VECTORS("p", "4")
+#define TWO ONE "," VECTORS("q", "4")
+#define WHOLE(keys)                                                            \
+  "{ name = \"w\"; kind = \"prepend\"; in = \"s\"; " keys " },"                \
+  "{ name = \"l\"; kind = \"attention\"; in = \"w\"; heads = 2; },"            \
+  "{ name = \"y\"; kind = \"pool\"; in = \"l\"; by = \"sum\"; }"
+
+/* Fields and vectors; one vector; and what others read, too. */
+TS_TEST(prepend) {
+  static const look_case one = {
+      .heads = 2, .dim = 2, .causal = true, .before = 1};
+  static const look_case two = {
+      .heads = 2, .dim = 2, .causal = true, .before = 2};
+  static const struct {
+    const char *layers, *tables;
+    const look_case *of;
+  } cases[] = {
+      {WHOLE("before = [\"p\", \"q\"];"), TWO, &two},
+      {WHOLE("before = \"embeddings\";"), TWO, &two},
+      {WHOLE("before = \"p\";"), ONE, &one},
+      {"{ name = \"v\"; kind = \"prepend\"; in = \"s\"; before = \"q\"; },"
+       "{ name = \"w\"; kind = \"prepend\"; in = \"v\"; before = \"p\"; },"
+       "{ name = \"l\"; kind = \"attention\"; in = \"w\"; heads = 2; },"
+       "{ name = \"y\"; kind = \"pool\"; in = \"l\"; by = \"sum\"; }",
+       TWO, &two}};
+  for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+    lr_check(&(lr_case){.layers = cases[k].layers,
+                        .tables = cases[k].tables,
+                        .n_out = LOOK_DIM,
+                        .lengths = lengths,
+                        .oracle = look_oracle,
+                        .arg = cases[k].of});
+  }
+}
+
+/* What is read by several layers, as tokens and as vectors: y = sums of [p, s]
+ * and of 2 [p, s], and p. */
+static void shared_oracle(double *out, const lr_point *p, const void *arg) {
+  (void)arg;
+  pool(out, p, p->emb[0], DIM, "sum");
+  for (int32_t i = 0; i < p->batch * DIM; i++)
+    out[i] = 3 * (out[i] + p->emb[1][i]) + p->emb[1][i] + out[i];
+}
+
+TS_TEST(prepend_shared) {
+  lr_check(&(lr_case){
+      .layers =
+          "{ name = \"v\"; kind = \"prepend\"; in = \"s\"; before = \"p\"; },"
+          "{ name = \"w\"; kind = \"prepend\"; in = \"s\"; before = \"p\"; },"
+          "{ name = \"x\"; kind = \"scale\"; in = \"w\"; factor = 2.0; },"
+          "{ name = \"z\"; kind = \"add\"; in = [\"v\", \"x\"]; },"
+          "{ name = \"a\"; kind = \"pool\"; in = \"z\"; by = \"sum\"; },"
+          "{ name = \"b\"; kind = \"pool\"; in = \"s\"; by = \"sum\"; },"
+          "{ name = \"y\"; kind = \"add\"; in = [\"a\", \"p\", \"b\"]; }",
+      .tables = TABLE("s", "3") "," PLAIN,
+      .n_out = DIM,
+      .lengths = lengths,
+      .oracle = shared_oracle});
 }
 
 /* ---- hstu ---------------------------------------------------------------- */
@@ -438,4 +514,40 @@ TS_TEST(refused) {
           "gives a row for each token");
   REFUSED("{ name = \"y\"; kind = \"pool\"; in = [\"s\", \"p\"]; }",
           "but it takes tokens (T, d)");
+  REFUSED("{ name = \"y\"; kind = \"prepend\"; in = \"s\"; }",
+          "it needs the key before");
+  REFUSED("{ name = \"y\"; kind = \"pool\"; in = \"s\"; before = \"p\"; }",
+          "it does not take the key before");
+  REFUSED("{ name = \"y\"; kind = \"prepend\"; in = \"p\"; before = \"p\"; }",
+          "but it takes tokens (T, d)");
+  REFUSED("{ name = \"y\"; kind = \"prepend\"; in = \"s\"; before = \"s\"; }",
+          "`in` alone may be");
+  REFUSED("{ name = \"y\"; kind = \"prepend\"; in = \"s\"; before = "
+          "\"dense?\"; }",
+          "nothing is left of `before`");
+  REFUSED("{ name = \"v\"; kind = \"linear\"; in = \"p\"; units = 6; },"
+          "{ name = \"y\"; kind = \"prepend\"; in = \"s\"; before = \"v\"; }",
+          "it takes vectors (B, 3), or fields (B, F, 3)");
+  REFUSED("{ name = \"v\"; kind = \"linear\"; in = \"p\"; units = 6; },"
+          "{ name = \"y\"; kind = \"prepend\"; in = \"s\"; before = [\"v\", "
+          "\"p\"]; }",
+          "or several vectors of one width");
+  REFUSED("{ name = \"v\"; kind = \"prepend\"; in = \"s\"; before = \"p\"; },"
+          "{ name = \"y\"; kind = \"add\"; in = [\"v\", \"s\"]; }",
+          "kind prepend gives both as many");
+  lr_refused(
+      &(lr_case){
+          .layers =
+              "{ name = \"v\"; kind = \"prepend\"; in = \"s\"; before = \"p\"; "
+              "},"
+              "{ name = \"u\"; kind = \"hstu\"; in = \"v\"; times = \"w\"; },"
+              "{ name = \"y\"; kind = \"pool\"; in = \"u\"; }",
+          .tables = TABLE(
+              "s",
+              "3") "," PLAIN
+                   ",{ name = \"w\"; features = [\"w\"]; rows = 1; dim = 4; "
+                   "pooling = \"none\"; }",
+          .n_out = DIM,
+          .lengths = lengths},
+      "which no event of \"w\" stands for");
 }
