@@ -38,7 +38,8 @@ static __device__ void ts_attention_block(const ts_attention_args &t,
                                           int col, ts_attention_shared &m) {
   const bool soft = t.kind == TS_ATTENTION_SOFTMAX;
   const int32_t end =
-      t.causal ? min(d.length, i + TS_ATTENTION_TILE) : d.length;
+      ts_attention_is_open(&t, i) ? d.length
+                                  : min(d.length, i + TS_ATTENTION_TILE);
   const ts_attention_rows q = d.rows(t.q, t.q_stride, t.dim, i);
   float o[4][4] = {}, most[4], sum[4] = {}, factor[4];
 #pragma unroll

@@ -73,9 +73,11 @@ struct ts_attention_head {
                                         int32_t i) const {
     return (begin + i) * stride + (int64_t)h * dim;
   }
+  /* As ts_attention_sees has it, in 32 bits: registers are short. */
   __device__ __forceinline__ bool sees(const ts_attention_args &t, int32_t i,
                                        int32_t j) const {
-    return i < length && j < length && (!t.causal || j <= i);
+    return i < length && j < length &&
+           (!t.causal || j <= i || i < t.context);
   }
 };
 

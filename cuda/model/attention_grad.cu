@@ -46,7 +46,8 @@ static __device__ void
 ts_attention_dq_block(const ts_attention_args &t, const ts_attention_head &d,
                       int32_t i, int col, ts_attention_shared &m) {
   const int32_t end =
-      t.causal ? min(d.length, i + TS_ATTENTION_TILE) : d.length;
+      ts_attention_is_open(&t, i) ? d.length
+                                  : min(d.length, i + TS_ATTENTION_TILE);
   const ts_attention_rows q = d.rows(t.q, t.q_stride, t.dim, i);
   const ts_attention_rows g = d.rows(t.d_o, t.o_stride, t.v_dim, i);
   float dq[4][4] = {};
@@ -181,7 +182,8 @@ ts_attention_dk_block(const ts_attention_args &t, const ts_attention_head &d,
   const float keep = 1 / (1 - t.drop);
   const float one[4] = {1, 1, 1, 1};
   const float scale[4] = {t.scale, t.scale, t.scale, t.scale};
-  for (int32_t i = t.causal ? j : 0; i < d.length; i += TS_ATTENTION_TILE) {
+  for (int32_t i = 0; i < d.length; i += TS_ATTENTION_TILE) {
+    if (t.causal && i >= t.context) i = max(i, j);
     const ts_attention_rows q = d.rows(t.q, t.q_stride, t.dim, i);
     const ts_attention_rows g = d.rows(t.d_o, t.o_stride, t.v_dim, i);
     float x[4][4], dx[4][4];

@@ -20,6 +20,19 @@ ts_attention_counter(const ts_attention_args *t, int64_t s, int32_t h) {
   return (uint64_t)(t->first + s) | (uint64_t)h << 48;
 }
 
+/* Query I looks at all keys; or some query does of a tile or a group that
+ * begins with it, the first ones being those that may. */
+TS_ATTENTION_BOTH static inline bool
+ts_attention_is_open(const ts_attention_args *t, int64_t i) {
+  return !t->causal || i < t->context;
+}
+
+/* Query I looks at key J; or some of tiles, or groups, that begin with them. */
+TS_ATTENTION_BOTH static inline bool
+ts_attention_sees(const ts_attention_args *t, int64_t i, int64_t j) {
+  return j <= i || ts_attention_is_open(t, i);
+}
+
 /* The least i - j that has a bucket of its own. */
 TS_ATTENTION_BOTH static inline int32_t
 ts_attention_least(const ts_attention_args *t) {

@@ -57,13 +57,20 @@ static float *cut_off(float **from, int64_t n) {
 typedef struct attention_tile {
   int64_t i, j, n_i, n_j, lanes; /* n_i in whole panels */
   bool corner;                   /* keys after queries don't count */
+  int64_t open; /* not 0: they count for so many of the first queries alone */
 } attention_tile;
 
 static attention_tile tile_of(const attention_head *d, int64_t i, int64_t j) {
   const int64_t n_i = least_of(TILE, d->length - i);
-  return (attention_tile){i,           j,
-                          n_i,         least_of(TILE, d->length - j),
-                          padded(n_i), d->t->causal && i == j};
+  const bool open = ts_attention_is_open(d->t, i);
+  return (attention_tile){
+      .i = i,
+      .j = j,
+      .n_i = n_i,
+      .n_j = least_of(TILE, d->length - j),
+      .lanes = padded(n_i),
+      .corner = !open && i == j,
+      .open = open && d->t->causal && j >= i ? d->t->context - i : 0};
 }
 
 /* ---- scores -------------------------------------------------------------- */
@@ -171,6 +178,8 @@ static void scores_of(const attention_head *d, const attention_tile *w,
 static int64_t row_start(const attention_tile *w, int64_t r, float *x,
                          float hole) {
   const int64_t from = w->corner ? r / LANES * LANES : 0;
+  const int64_t past = least_of(w->lanes, w->j - w->i + r);
+  for (int64_t c = w->open; w->open && c < past; c++) x[c] = hole;
   if (!w->corner) return 0;
   TS_EACH(c, from) x[c] = 0;
   for (int64_t c = from; c < r; c++) x[c] = hole;
@@ -311,7 +320,7 @@ static void forward_group(const attention_head *d, int64_t from,
   const ts_attention_args *t = d->t;
   const attention_room m = room_of(t, scratch);
   const int64_t n = least_of(GROUP, d->length - from);
-  const int64_t end = t->causal ? from + n : d->length;
+  const int64_t end = ts_attention_is_open(t, from) ? d->length : from + n;
   /* Tiles lie where they do if all queries are wanted: their bits do, too. */
   const int64_t first = d->wanted > from ? d->wanted - from : 0;
   const int64_t begin = first / TILE * TILE;
@@ -328,9 +337,9 @@ static void forward_group(const attention_head *d, int64_t from,
   for (int64_t j = 0; j < end; j += TILE) {
     pack_rows(m.v, TS_HEAD_ROW(d, v, v_stride, v_dim, j), t->v_stride,
               least_of(TILE, d->length - j), t->v_dim, 1);
-    int64_t i = t->causal && j > from ? j - from : 0;
-    for (i = i > begin ? i : begin; i < n; i += TILE)
-      forward_tile(d, &m, from + i, i, j);
+    for (int64_t i = begin; i < n; i += TILE)
+      if (ts_attention_sees(t, from + i, j))
+        forward_tile(d, &m, from + i, i, j);
   }
   put_queries(d, &m, from, first, n);
 }

@@ -246,13 +246,15 @@ static void put_queries_grad(const attention_head *d, const grad_room *m,
 /* The group of keys from FROM on, and the queries in [START, END). */
 static void grad_group(const attention_head *d, grad_room *m, int64_t from,
                        int64_t start, int64_t end) {
-  const bool causal = d->t->causal;
+  const ts_attention_args *t = d->t;
   const int64_t n = least_of(GROUP, d->length - from);
   begin_keys(d, m, from, n);
-  for (int64_t i = causal && from > start ? from : start; i < end; i += TILE) {
+  for (int64_t i = start; i < end; i += TILE) {
     const int64_t n_i = least_of(TILE, d->length - i);
+    if (!ts_attention_sees(t, i, from)) continue;
     load_queries(d, m, i, n_i);
-    for (int64_t at = 0; at < n && (!causal || from + at <= i); at += TILE)
+    for (int64_t at = 0; at < n && ts_attention_sees(t, i, from + at);
+         at += TILE)
       grad_tile(d, m, i, from + at, at);
     if (m->queries) put_queries_grad(d, m, i, n_i, from > 0);
   }
@@ -267,7 +269,8 @@ static void grad_task(const attention_head *d, grad_room *m, int64_t at) {
     const int64_t start = m->keys ? 0 : at * GROUP;
     const int64_t end =
         m->keys ? d->length : least_of(d->length, start + GROUP);
-    for (int64_t j = 0; j < (d->t->causal ? end : d->length); j += GROUP)
+    const bool open = ts_attention_is_open(d->t, start);
+    for (int64_t j = 0; j < (open ? d->length : end); j += GROUP)
       grad_group(d, m, j, start, end);
   } else {
     grad_group(d, m, at * GROUP, 0, d->length);

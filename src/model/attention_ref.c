@@ -60,13 +60,18 @@ static double kept(const head *s, int64_t i, int64_t j) {
   return ts_rng_unit(word[i % 4]) < t->drop ? 0 : 1 / (1 - (double)t->drop);
 }
 
+/* Keys of query I: those before. */
+static int64_t end_of(const head *s, int64_t i) {
+  return ts_attention_is_open(s->t, i) ? s->length : i + 1;
+}
+
 static double norm_of(const head *s) {
   return s->t->norm != 0 ? (double)s->t->norm : (double)s->length;
 }
 
 static void forward_row(const head *s, int64_t i) {
   const ts_attention_args *t = s->t;
-  const int64_t end = t->causal ? i + 1 : s->length;
+  const int64_t end = end_of(s, i);
   const bool soft = t->kind == TS_ATTENTION_SOFTMAX;
   float *o = t->o + row(s, t->o_stride, t->v_dim, i);
   double most = -INFINITY, sum = 0, to[t->v_dim];
@@ -124,7 +129,7 @@ static void query_grad(const head *s, int64_t i) {
   const ts_attention_args *t = s->t;
   double dq[t->dim], p;
   memset(dq, 0, sizeof dq);
-  for (int64_t j = 0; j < (t->causal ? i + 1 : s->length); j++) {
+  for (int64_t j = 0; j < end_of(s, i); j++) {
     const float *k = t->k + row(s, t->k_stride, t->dim, j);
     const double dx = t->scale * grad_of(s, i, j, &p);
     for (int32_t c = 0; c < t->dim; c++) dq[c] += dx * (double)k[c];
@@ -137,7 +142,8 @@ static void key_grad(const head *s, int64_t j) {
   double dk[t->dim], dv[t->v_dim], p;
   memset(dk, 0, sizeof dk);
   memset(dv, 0, sizeof dv);
-  for (int64_t i = t->causal ? j : 0; i < s->length; i++) {
+  for (int64_t i = 0; i < s->length; i++) {
+    if (!ts_attention_sees(t, i, j)) continue;
     const float *q = t->q + row(s, t->q_stride, t->dim, i);
     const float *d_o = t->d_o + row(s, t->o_stride, t->v_dim, i);
     const double dx = t->scale * grad_of(s, i, j, &p);
@@ -155,7 +161,7 @@ static void bias_grad(const ts_attention_args *t, int32_t h, double *sum) {
   for (int64_t at = 0; at < t->n_sequences; at++) {
     const head s = head_of(t, at, h);
     for (int64_t i = 0; i < s.length; i++)
-      for (int64_t j = 0; j < (t->causal ? i + 1 : s.length); j++) {
+      for (int64_t j = 0; j < end_of(&s, i); j++) {
         const double dx = grad_of(&s, i, j, &p);
         if (t->dbias) sum[ts_attention_bucket(t, i - j)] += dx;
         if (t->dtime_bias) sum[times + time_of(&s, i, j)] += dx;

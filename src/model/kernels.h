@@ -261,11 +261,12 @@ typedef struct ts_token_times_args {
  *   o_i = sum over j of m_ij p_ij v_j
  * m_ij is 1, but with DROP 0 or 1 / (1 - drop) as in ts_dropout_args: the word
  * i % 4 of counter (first + s: 32 bits, 16 bits; h: 16; i / 4; j) and key KEY.
- * CAUSAL: j <= i alone.  bias: NULL, or (n_heads, n_buckets) by i - j, which
- * ends at n_buckets - 1; not causal (n_heads, 2 n_buckets - 1) by
- * i - j + n_buckets - 1, ending at both sides.  slopes: NULL or (n_heads),
- * ALiBi.  time_bias: NULL or (n_heads, n_times) by ts_time_bucket
- * (model/time_bucket.h), when and asked being of tokens (kernel token_times).
+ * CAUSAL: j <= i alone, but for i < CONTEXT, which look at all j.  bias: NULL,
+ * or (n_heads, n_buckets) by i - j, which ends at 0 and n_buckets - 1; not
+ * causal (n_heads, 2 n_buckets - 1) by i - j + n_buckets - 1, ending at both
+ * sides.  slopes: NULL or (n_heads), ALiBi.  time_bias: NULL or (n_heads,
+ * n_times) by ts_time_bucket (model/time_bucket.h), when and asked being of
+ * tokens (kernel token_times).
  *
  * Backward: dq, dk, dv =, and dbias, dtime_bias, as bias and time_bias, unless
  * NULL, in a fixed order.
@@ -301,6 +302,7 @@ typedef struct ts_attention_args {
   float scale, norm;
   int kind; /* ts_attention_kind */
   bool causal;
+  int32_t context; /* of causal ones */
   float drop;
   uint32_t key[2];
   int64_t first; /* sample of sequence 0, of the step's on all ranks */

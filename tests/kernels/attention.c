@@ -13,7 +13,7 @@ KT_CONTRACT("attention attention_grad")
 enum { LONG = 300, WIDE = 80, BUCKETS = 2 * LONG, TIMES = 150 };
 
 static struct {
-  int n, dim, v_dim, n_buckets, n_times;
+  int n, dim, v_dim, n_buckets, n_times, context;
   bool causal, silu;
   double scale, norm, slope;
   double q[LONG][WIDE], k[LONG][WIDE], v[LONG][WIDE], d_o[LONG][WIDE];
@@ -26,12 +26,12 @@ static struct {
 
 static int bucket(int i, int j) {
   const int far = a.n_buckets - 1, by = i - j;
-  if (a.causal) return by < far ? by : far;
+  if (a.causal) return by < 0 ? 0 : by < far ? by : far;
   return (by < -far ? -far : by > far ? far : by) + far;
 }
 
 static bool sees(int i, int j) {
-  return !a.causal || j <= i;
+  return !a.causal || j <= i || i < a.context;
 }
 
 static double score(int i, int j) {
@@ -157,10 +157,10 @@ static double gradient_of_bias(bool time, int b) {
   return sum;
 }
 
-TS_TESTS(differences, 0, 4) {
+TS_TESTS(differences, 0, 8) {
   memset(&a, 0, sizeof a);
   a.n = 7, a.dim = 5, a.v_dim = 3, a.n_buckets = 4, a.n_times = 3;
-  a.causal = _i % 2, a.silu = _i / 2;
+  a.causal = _i % 2, a.silu = _i / 2 % 2, a.context = _i / 4 * 3;
   a.scale = 0.7, a.norm = 5, a.slope = 0.1;
   for (int i = 0; i < a.n; i++)
     for (int c = 0; c < a.dim; c++) {
@@ -232,6 +232,7 @@ static void read_head(const ts_attention_args *t, int64_t s, int h) {
   memset(a.bias, 0, sizeof a.bias);
   a.n = (int)(t->offsets[s + 1] - at);
   a.dim = t->dim, a.v_dim = t->v_dim, a.causal = t->causal;
+  a.context = t->context;
   a.silu = t->kind == TS_ATTENTION_SILU;
   a.scale = t->scale, a.norm = t->norm != 0 ? (double)t->norm : a.n;
   a.slope = t->slopes ? (double)t->slopes[h] : 0;
@@ -279,12 +280,14 @@ static void expect(const ts_attention_args *t) {
       solve();
       for (int i = 0; i < a.n; i++) expect_row(t, t->offsets[s] + i, h, i);
       for (int i = 0; a.n_buckets && i < a.n; i++)
-        for (int j = 0; j < (a.causal ? i + 1 : a.n); j++) {
+        for (int j = 0; j < a.n; j++) {
+          if (!sees(i, j)) continue;
           dbias[bucket(i, j)] += a.dx[i][j];
           size[bucket(i, j)] += size_of_dx(i, j);
         }
       for (int i = 0; a.n_times && i < a.n; i++)
-        for (int j = 0; j < (a.causal ? i + 1 : a.n); j++) {
+        for (int j = 0; j < a.n; j++) {
+          if (!sees(i, j)) continue;
           dtime[a.time[i][j]] += a.dx[i][j];
           time_size[a.time[i][j]] += size_of_dx(i, j);
         }
@@ -368,6 +371,7 @@ static void draw_arrays(ts_attention_args *t, bool bias, bool slopes) {
 
 static ts_attention_args draw(int i, int n_lengths, int n_sequences,
                               int heads) {
+  static const int32_t contexts[] = {8, 60, 0, 48, 1, 5, 250};
   ts_attention_args t = {
       .n_sequences = i % 17 ? 1 + kt_below(n_sequences) : 0,
       .n_heads = 1 + kt_below(heads),
@@ -376,6 +380,7 @@ static ts_attention_args draw(int i, int n_lengths, int n_sequences,
       .n_buckets = i % 3 ? 1 + kt_below(LONG / 2) : 1 + kt_below(20),
       .kind = i % 2 ? TS_ATTENTION_SILU : TS_ATTENTION_SOFTMAX,
       .causal = i / 2 % 2,
+      .context = i / 4 % 2 ? contexts[i % 7] : 0,
       .norm = i % 5 ? 0 : 30,
       .drop = i % 3 ? 0 : 0.3f,
       .key = {77, (uint32_t)i},
@@ -397,7 +402,7 @@ TS_TEST(short_ones) {
 }
 
 /* One at a time: tasks are parts of it where threads are many. */
-TS_TESTS(long_ones, 0, 6) {
+TS_TESTS(long_ones, 0, 12) {
   lt_begin();
   const ts_attention_args t = draw(_i + 4, TEST_COUNT(lengths), 1 + _i % 2, 2);
   expect(&t);

@@ -129,6 +129,7 @@ typedef struct look_case {
   int32_t heads, dim;             /* of one head */
   bool silu, causal, alibi, bare; /* bare: without W_o */
   int32_t before;                 /* vectors before each sample's tokens */
+  int32_t context;                /* so many first ones look at all */
 } look_case;
 
 /* A number by which token I looks at token J, both of sample B. */
@@ -146,7 +147,8 @@ static double look(const look_case *k, const double *qkv, int32_t h, int32_t i,
 /* Y (heads dim) = token I of the LEN at QKV. */
 static void look_around(double *y, const look_case *k, const double *qkv,
                         int32_t len, int32_t i) {
-  const int32_t a = k->heads * k->dim, end = k->causal ? i + 1 : len;
+  const int32_t a = k->heads * k->dim;
+  const int32_t end = k->causal && i >= k->context ? i + 1 : len;
   for (int32_t h = 0; h < k->heads; h++) {
     double sum = 0;
     for (int32_t j = 0; j < end; j++) sum += exp(look(k, qkv, h, i, j));
@@ -212,7 +214,10 @@ TS_TEST(attention) {
        4},
       {LOOKS("heads = 2; dim = 3; by = \"silu\"; output = false;"),
        {.heads = 2, .dim = 3, .silu = true, .causal = true, .bare = true},
-       6}};
+       6},
+      {LOOKS("heads = 2; context = 2;"),
+       {.heads = 2, .dim = 2, .causal = true, .context = 2},
+       4}};
   for (size_t k = 0; k < sizeof cases / sizeof *cases; k++)
     lr_check(&(lr_case){.layers = cases[k].layers,
                         .tables = TABLE("s", "4"),
@@ -229,24 +234,26 @@ TS_TEST(attention) {
   "; }"
 #define ONE TABLE("s", "4") "," VECTORS("p", "4")
 #define TWO ONE "," VECTORS("q", "4")
-#define WHOLE(keys)                                                            \
+#define WHOLE(keys, look)                                                      \
   "{ name = \"w\"; kind = \"prepend\"; in = \"s\"; " keys " },"                \
-  "{ name = \"l\"; kind = \"attention\"; in = \"w\"; heads = 2; },"            \
+  "{ name = \"l\"; kind = \"attention\"; in = \"w\"; heads = 2; " look " },"   \
   "{ name = \"y\"; kind = \"pool\"; in = \"l\"; by = \"sum\"; }"
 
 /* Fields and vectors; one vector; and what others read, too. */
 TS_TEST(prepend) {
   static const look_case one = {
       .heads = 2, .dim = 2, .causal = true, .before = 1};
+  static const look_case open = {
+      .heads = 2, .dim = 2, .causal = true, .before = 2, .context = 2};
   static const look_case two = {
       .heads = 2, .dim = 2, .causal = true, .before = 2};
   static const struct {
     const char *layers, *tables;
     const look_case *of;
   } cases[] = {
-      {WHOLE("before = [\"p\", \"q\"];"), TWO, &two},
-      {WHOLE("before = \"embeddings\";"), TWO, &two},
-      {WHOLE("before = \"p\";"), ONE, &one},
+      {WHOLE("before = [\"p\", \"q\"];", ""), TWO, &two},
+      {WHOLE("before = \"embeddings\";", "context = 2;"), TWO, &open},
+      {WHOLE("before = \"p\";", ""), ONE, &one},
       {"{ name = \"v\"; kind = \"prepend\"; in = \"s\"; before = \"q\"; },"
        "{ name = \"w\"; kind = \"prepend\"; in = \"v\"; before = \"p\"; },"
        "{ name = \"l\"; kind = \"attention\"; in = \"w\"; heads = 2; },"
@@ -292,6 +299,7 @@ TS_TEST(prepend_shared) {
 typedef struct hstu_case {
   int32_t heads, k, v, places, length; /* k, v: of one head */
   bool causal;
+  int32_t context;
 } hstu_case;
 
 static double silu(double x) {
@@ -312,7 +320,7 @@ static double bias_of(const lr_point *p, const hstu_case *k, int32_t h,
   int32_t at = i - j;
   if (!k->places) return 0;
   if (at > most) at = most;
-  if (at < least) at = least;
+  if (at < least) at = least; /* causal: of what context sees ahead */
   return lr_param(p, "l.1.weight")[h * (most - least + 1) + at - least];
 }
 
@@ -325,7 +333,8 @@ static void hstu_row(double *y, const lr_point *p, const hstu_case *k,
   for (int32_t h = 0; h < k->heads; h++)
     for (int32_t c = 0; c < k->v; c++) {
       double sum = 0;
-      for (int32_t j = 0; j < (k->causal ? i + 1 : len); j++) {
+      for (int32_t j = 0; j < (k->causal && i >= k->context ? i + 1 : len);
+           j++) {
         double s = bias_of(p, k, h, i, j);
         for (int32_t e = 0; e < k->k; e++)
           s +=
@@ -373,10 +382,11 @@ TS_TEST(hstu) {
     const char *layers;
     hstu_case of;
   } cases[] = {
-      {HSTU(""), {1, 4, 4, 0, 0, true}},
-      {HSTU("heads = 2; places = 3; length = 6;"), {2, 2, 2, 3, 6, true}},
+      {HSTU(""), {1, 4, 4, 0, 0, true, 0}},
+      {HSTU("heads = 2; places = 3; length = 6;"), {2, 2, 2, 3, 6, true, 0}},
+      {HSTU("heads = 2; places = 3; context = 2;"), {2, 2, 2, 3, 0, true, 2}},
       {HSTU("heads = 2; dim = 3; value_dim = 2; places = 2; causal = false;"),
-       {2, 3, 2, 2, 0, false}}};
+       {2, 3, 2, 2, 0, false, 0}}};
   for (size_t k = 0; k < sizeof cases / sizeof *cases; k++)
     lr_check(&(lr_case){.layers = cases[k].layers,
                         .tables = TABLE("s", "4"),
@@ -514,6 +524,12 @@ TS_TEST(refused) {
           "gives a row for each token");
   REFUSED("{ name = \"y\"; kind = \"pool\"; in = [\"s\", \"p\"]; }",
           "but it takes tokens (T, d)");
+  REFUSED("{ name = \"y\"; kind = \"hstu\"; in = \"s\"; causal = false; "
+          "context = 1; }",
+          "context = 1 is for causal = true");
+  REFUSED("{ name = \"y\"; kind = \"attention\"; in = \"s\"; causal = false; "
+          "context = 1; }",
+          "context = 1 is for causal = true");
   REFUSED("{ name = \"y\"; kind = \"prepend\"; in = \"s\"; }",
           "it needs the key before");
   REFUSED("{ name = \"y\"; kind = \"pool\"; in = \"s\"; before = \"p\"; }",

@@ -13,7 +13,7 @@
 typedef enum { NO_PLACES, ALIBI } ts_attention_places;
 
 typedef struct ts_attention_options {
-  int32_t heads, dim, time_buckets;
+  int32_t heads, dim, time_buckets, context;
   int by, places;
   bool causal, output, bias;
   double dropout;
@@ -31,6 +31,9 @@ static const ts_key keys[] = {
         "what makes weights of products; silu: over the sample's length"),
     KEY(causal, TS_KEY_BOOL, "true", 1, 0, NULL,
         "a token looks at none that comes after it"),
+    KEY(context, TS_KEY_INT32, "0", 0, 1 << 20, NULL,
+        "so many of a sample's first tokens look at all of them, although "
+        "causal"),
     KEY(places, TS_KEY_CHOICE, "\"none\"", 1, 0, "none|alibi",
         "alibi: products fall with the distance, by a slope for each head"),
     KEY(time_buckets, TS_KEY_INT32, "128", 1, TS_TIME_BUCKETS, NULL,
@@ -63,6 +66,11 @@ static ts_err shape(ts_layer *l) {
                          "heads = %d does not divide the %d numbers of a "
                          "token: give dim, of one head",
                          o->heads, n);
+  if (o->context && !o->causal)
+    return ts_layer_fail(l,
+                         "context = %d is for causal = true: else all "
+                         "tokens look at all",
+                         o->context);
   d->heads = o->heads;
   d->dim = o->dim ? o->dim : n / o->heads;
   if ((int64_t)d->heads * d->dim > TS_WIDTH_MAX / 3)
@@ -122,6 +130,7 @@ static ts_attention_args args_of(const ts_layer *l, int64_t batch) {
                          .kind =
                              o->by ? TS_ATTENTION_SILU : TS_ATTENTION_SOFTMAX,
                          .causal = o->causal,
+                         .context = o->context,
                          .work = d->work};
   if (d->times) ts_layer_times(l, d->times, &x);
   return x;
@@ -248,7 +257,9 @@ const ts_layer_ops ts_layer_attention = {
         "  s_ij = q_i . k_j / sqrt(dim) - slope |i - j| + bias of the time\n"
         "         from j to when i is asked (with `times`, as kind hstu has "
         "it)\n"
-        "  y_i = sum of p_ij v_j over the sample's tokens j (causal: j <= i)\n"
+        "  y_i = sum of p_ij v_j over the sample's tokens j (causal: j <= i, "
+        "unless\n"
+        "         i is of the first `context`)\n"
         "with p_i = softmax(s_i), or silu(s_ij) / length; then W_o y + b_o of\n"
         "the heads side by side\n"
         "\n"

@@ -6,7 +6,7 @@
 #include "model/layer_ops.h"
 
 typedef struct ts_hstu_options {
-  int32_t heads, dim, value_dim, places, length, time_buckets;
+  int32_t heads, dim, value_dim, places, length, time_buckets, context;
   bool causal;
   double dropout;
 } ts_hstu_options;
@@ -30,6 +30,9 @@ static const ts_key keys[] = {
         "what weights are divided by; 0: the sample's own length"),
     KEY(causal, TS_KEY_BOOL, "true", 1, 0,
         "a token looks at none that comes after it"),
+    KEY(context, TS_KEY_INT32, "0", 0, 1 << 20,
+        "so many of a sample's first tokens look at all of them, although "
+        "causal"),
     KEY(dropout, TS_KEY_FLOAT, "0", 0, 0.999999,
         "probability of 0, before the last product"),
 };
@@ -62,6 +65,11 @@ static ts_err shape(ts_layer *l) {
   const int64_t k = (int64_t)o->heads * (o->dim ? o->dim : t->d / o->heads);
   const int64_t v =
       (int64_t)o->heads * (o->value_dim ? o->value_dim : t->d / o->heads);
+  if (o->context && !o->causal)
+    return ts_layer_fail(l,
+                         "context = %d is for causal = true: else all "
+                         "tokens look at all",
+                         o->context);
   if (k + v > TS_WIDTH_MAX / 2)
     return ts_layer_fail(l, "heads times dim is more than %d",
                          TS_WIDTH_MAX / 2);
@@ -101,6 +109,7 @@ static ts_attention_args args_of(const ts_layer *l, int64_t batch,
                          .norm = (float)o->length,
                          .kind = TS_ATTENTION_SILU,
                          .causal = o->causal,
+                         .context = o->context,
                          .work = t->work};
   if (t->bias) {
     a.bias = t->bias->w;
@@ -274,9 +283,8 @@ const ts_layer_ops ts_layer_hstu = {
         "  y_i = sum of silu(q_i . k_j + bias of i - j + bias of the time\n"
         "                    from j to when i is asked) v_j / length\n"
         "  out = x + W_o dropout(u norm(y)) + b_o\n"
-        "of the sample's tokens j (causal: j <= i); norm is layer norm "
-        "without\n"
-        "parameters, eps 1e-6\n"
+        "of the sample's tokens j (causal: j <= i, unless i is of the first\n"
+        "`context`); norm is layer norm without parameters, eps 1e-6\n"
         "\n"
         "  A block reads the one before it, as often as wanted.  The code of\n"
         "  the paper divides by the length that sequences are padded to: that\n"
