@@ -14,12 +14,20 @@ from negatives import alias, draw, hidden
 
 STEPS, BATCH, LR, SEED = 20, 16, 0.2, 5
 # Norms of rows that are nearly zero make differences of rounding larger.
-SLOW = {"hstu": 0.001}
+SLOW = {"hstu": 0.001, "hstu_context": 0.001}
 # Scores over 0.05, as the deck has them, do the same.
 OUTPUTS = {"two_tower_items": 'outputs = ( { name = "next"; in = "user_tower"; items = "item_tower"; loss = "sampled_softmax"; '
                               'target = "candidate"; draw = "batch"; log_q = true; temperature = 0.1; normalise = true; } ); ',
            "hstu": 'outputs = ( { name = "next"; in = "block"; loss = "sampled_softmax"; target = "next"; negatives = 128; '
                    'temperature = 0.5; normalise = true; exclude = ["item"]; first_item = 1; } ); '}
+OUTPUTS["hstu_context"] = OUTPUTS["hstu"]
+# Cases that are no graph of input/models.
+LAYERS = {"hstu_context": """layers = (
+    { name = "place"; kind = "position"; in = "item"; places = 5; },
+    { name = "about"; kind = "project"; in = ["user", "site"]; dim = 6; },
+    { name = "whole"; kind = "prepend"; in = "place"; before = "about"; },
+    { name = "block"; kind = "block"; repeat = 2; in = "whole"; layers = (
+      { name = "unit"; kind = "hstu"; in = "block"; heads = 2; places = 4; context = 2; } ); } ); """}
 ROWS = {"items": 30, "users": 11, "sites": 5}
 
 
@@ -121,6 +129,28 @@ def hstu(P, s):
     return x
 
 
+def hstu_context(P, s):
+    """The user and the site before the items, and seeing all of them."""
+    about = [linear(P, f"about.{i}", P[t][s[f]]) for i, (t, f) in enumerate((("users", "user"), ("sites", "site")))]
+    x = torch.cat(about + [place(P, "place", P["items"][s["item"]])])
+    n, d = x.shape
+    far = torch.arange(n)[:, None] - torch.arange(n)[None, :]
+    # As ids of generative-recommenders: those of context are 0.
+    ids = (torch.arange(n) - 2 + 1).clamp(min=0)
+    sees = (ids[:, None] > ids[None, :]) | torch.eye(n, dtype=torch.bool) | (ids[:, None] == 0)
+    for i in range(2):
+        b = f"block.{i}.unit"
+        u, v, q, k = F.silu(F.linear(F.layer_norm(x, (d,), eps=1e-6), P[b + ".0.weight"])).split(d, 1)
+        y = []
+        for h in range(2):
+            at = slice(h * d // 2, (h + 1) * d // 2)
+            bias = P[b + ".1.weight"][h]
+            a = F.silu(q[:, at] @ k[:, at].T + bias[far.clamp(0, len(bias) - 1)]) / n
+            y.append(torch.where(sees, a, 0.0) @ v[:, at])
+        x = x + linear(P, b + ".2", u * F.layer_norm(torch.cat(y, 1), (d,), eps=1e-6))
+    return x
+
+
 def mf_ccl(P, s):
     return P["users"][s["user"]]
 
@@ -179,6 +209,7 @@ CASES = {
              ['{ name = "start"; p = 0.0; }', '{ name = "place"; places = 5; }',
               '{ name = "block.unit"; places = 4; times = "when"; time_buckets = 50; dropout = 0.0; }'],
              ("softmax", 128, 0.5, True, True, 1)),
+    "hstu_context": (hstu_context, 6, "item next", "user site", [], ("softmax", 128, 0.5, True, True, 1)),
     "bert4rec": (bert4rec, 64, "item next", None,
                  ['{ name = "start"; p = 0.0; }', '{ name = "place"; places = 5; }']
                  + [f'{{ name = "block.{n}"; {k} = 0.0; }}' for n, k in
@@ -234,6 +265,8 @@ def deck(name):
         tables.insert(0, f'{{ name = "{TABLE[o]}"; rows = {ROWS[TABLE[o]]}; features = ["{o}"];{GROUP.get((name, o), "")} }}')
     if timed:
         tables.append('{ name = "when"; rows = 1; features = ["when"]; pooling = "none"; }')
+    graph = LAYERS.get(name) or f'kind = "{name}"; '
+    changes = "change = (\n    " + (",\n    ").join(change) + " ); " if change else ""
     return f"""# Made by jobs/oracle: tests/run/oracle.sh gives the data.
 run = {{ name = "{name}"; seed = {SEED}; steps = {STEPS}; threads = 1; log_every = 1; }};
 data = {{ format = "csv"; global_batch = {BATCH};
@@ -242,8 +275,7 @@ data = {{ format = "csv"; global_batch = {BATCH};
 table_defaults = {{ dim = {dim}; optimizer = {{ kind = "sgd"; lr = {SLOW.get(name, LR)}; }}; }};
 tables = (
   {(","+chr(10)+"  ").join(tables)} );
-model = {{ kind = "{name}"; {OUTPUTS.get(name, "")}change = (
-    {("," + chr(10) + "    ").join(change)} ); }};
+model = {{ {graph}{OUTPUTS.get(name, "")}{changes}}};
 optimizer = {{ kind = "sgd"; lr = {SLOW.get(name, LR)}; }};
 """
 
