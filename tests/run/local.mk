@@ -12,6 +12,7 @@ dist_check_SCRIPTS += tests/run/async.sh \
   tests/run/columns.sh \
   tests/run/commands.sh \
   tests/run/compare.sh \
+  tests/run/context.sh \
   tests/run/convert_sequences.sh \
   tests/run/csv.sh \
   tests/run/data_formats.sh \
