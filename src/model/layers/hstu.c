@@ -32,7 +32,7 @@ static const ts_key keys[] = {
         "a token looks at none that comes after it"),
     KEY(context, TS_KEY_INT32, "0", 0, 1 << 20,
         "so many of a sample's first tokens look at all of them, although "
-        "causal"),
+        "causal: at later ones as at distance 0"),
     KEY(dropout, TS_KEY_FLOAT, "0", 0, 0.999999,
         "probability of 0, before the last product"),
 };
