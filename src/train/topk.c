@@ -1,7 +1,6 @@
 /* topk.c - the items that score best with a batch's vectors, over all ranks. */
 #include "train/topk.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/features.h"
@@ -23,7 +22,8 @@ struct ts_topk {
   int64_t *bytes, *back;
   /* of a batch */
   int64_t *out_start, *out_id; /* (n + 1), what samples leave out */
-  size_t start_bytes, id_bytes;
+  int64_t *room;               /* as large as out_id */
+  size_t start_bytes, id_bytes, room_bytes;
   int64_t *ids;
   float *scores;
   size_t ids_bytes, scores_bytes;
@@ -97,11 +97,54 @@ done:
 void ts_topk_destroy(ts_topk *x) {
   if (!x) return;
   ts_mem_free_all(x->part.x, x->part.id, x->n_each, x->bytes, x->back,
-                  x->out_start, x->out_id, x->ids, x->scores, x->query,
+                  x->out_start, x->out_id, x->room, x->ids, x->scores, x->query,
                   x->start, x->id, x->found, x->mine, x);
 }
 
 /* ---- what samples leave out ---------------------------------------------- */
+
+/* N ids, none of them negative, become ascending: by bytes, least first.  A
+ * batch has many short lists, so calls of a comparison would be most of it. */
+static void sort_ids(int64_t *ids, int64_t *room, int64_t n) {
+  int64_t *from = ids, *to = room, all = 0;
+  for (int64_t i = 0; i < n; i++) all |= ids[i];
+  for (int shift = 0; shift < 64 && all >> shift; shift += 8) {
+    uint32_t start[257] = {0};
+    for (int64_t i = 0; i < n; i++) start[(from[i] >> shift & 255) + 1]++;
+    for (int d = 0; d < 256; d++) start[d + 1] += start[d];
+    for (int64_t i = 0; i < n; i++)
+      to[start[from[i] >> shift & 255]++] = from[i];
+    int64_t *const was = from;
+    from = to;
+    to = was;
+  }
+  if (from != ids) memcpy(ids, from, (size_t)n * sizeof *ids);
+}
+
+/* By the threads of the compute lane: others would wait for cores, and these
+ * for them. */
+static ts_err by_threads(const ts_topk *x, const char *span, ts_task task,
+                         const void *arg, size_t bytes) {
+  if (ts_device_is_discrete(x->t->device)) return task((void *)arg, NULL);
+  TS_DO(ts_lane_submit(x->t->compute, span, task, arg, bytes));
+  return ts_lane_sync(x->t->compute);
+}
+
+typedef struct ts_sort_arg {
+  ts_topk *x;
+  int32_t n; /* lists */
+} ts_sort_arg;
+
+static ts_err sort_task(void *arg, ts_lane *lane) {
+  (void)lane;
+  const ts_sort_arg *a = arg;
+  const ts_topk *x = a->x;
+#pragma omp parallel for schedule(dynamic, 8)
+  for (int32_t i = 0; i < a->n; i++)
+    sort_ids(x->out_id + x->out_start[i], x->room + x->out_start[i],
+             x->out_start[i + 1] - x->out_start[i]);
+  return TS_OK;
+}
 
 /* Ascending, but for what the sample wants. */
 static ts_err leave_out(ts_topk *x, const ts_batch *b, bool wanted) {
@@ -115,6 +158,8 @@ static ts_err leave_out(ts_topk *x, const ts_batch *b, bool wanted) {
                        TS_TAG_METRICS));
   TS_DO(ts_mem_reserve(&x->out_id, &x->id_bytes,
                        ((size_t)n + 1) * sizeof *x->out_id, TS_TAG_METRICS));
+  TS_DO(ts_mem_reserve(&x->room, &x->room_bytes,
+                       ((size_t)n + 1) * sizeof *x->room, TS_TAG_METRICS));
   for (int32_t i = 0; i < b->n; i++) {
     const int64_t m = wanted ? ts_batch_given_ids(b, x->feature, i) : 0;
     x->out_start[i] = to;
@@ -124,12 +169,8 @@ static ts_err leave_out(ts_topk *x, const ts_batch *b, bool wanted) {
     ids += ts_jagged_length(own, i);
   }
   x->out_start[b->n] = to;
-#pragma omp parallel for schedule(dynamic)
-  for (int32_t i = 0; i < b->n; i++)
-    qsort(x->out_id + x->out_start[i],
-          (size_t)(x->out_start[i + 1] - x->out_start[i]), sizeof *x->out_id,
-          ts_item_by_id);
-  return TS_OK;
+  const ts_sort_arg a = {x, b->n};
+  return by_threads(x, "left out", sort_task, &a, sizeof a);
 }
 
 /* ---- a chunk ------------------------------------------------------------- */
@@ -202,6 +243,19 @@ static ts_err give_back(ts_topk *x, int64_t n) {
   return ts_comm_wait(&token);
 }
 
+typedef struct ts_rank_arg {
+  ts_topk *x;
+  int64_t n;
+} ts_rank_arg;
+
+static ts_err rank_task(void *arg, ts_lane *lane) {
+  (void)lane;
+  const ts_rank_arg *a = arg;
+  const ts_topk *x = a->x;
+  const ts_left_out out = {x->start, x->id};
+  return ts_item_part_rank(&x->part, x->query, a->n, x->k, &out, x->found);
+}
+
 /* Vectors [first, first + n) of this rank, and those of the others. */
 static ts_err search(ts_topk *x, const float *query, int64_t first, int64_t n) {
   const int32_t dim = x->part.dim;
@@ -218,8 +272,8 @@ static ts_err search(ts_topk *x, const float *query, int64_t first, int64_t n) {
   TS_DO(ts_mem_reserve(&x->found, &x->found_bytes,
                        (size_t)(all * x->k) * sizeof *x->found + 8,
                        TS_TAG_METRICS));
-  const ts_left_out out = {x->start, x->id};
-  TS_DO(ts_item_part_rank(&x->part, x->query, all, x->k, &out, x->found));
+  const ts_rank_arg a = {x, all};
+  TS_DO(by_threads(x, "ranking", rank_task, &a, sizeof a));
   TS_DO(give_back(x, n));
   merge(x, first, n);
   return TS_OK;

@@ -9,7 +9,12 @@
 #include "base/mem.h"
 #include "train/topk_items.h"
 
-enum { B = TS_ITEM_BLOCK, TILE = 4, MOST = 64 /* vectors that share a pass */ };
+enum {
+  B = TS_ITEM_BLOCK,
+  SOME = 16, /* items that are looked at one by one, or not at all */
+  TILE = 4,
+  MOST = 64 /* vectors that share a pass */
+};
 
 /* score[q][i] = sum over c of query[q][c] x[c][i], ascending in c. */
 TS_CLONES
@@ -70,20 +75,31 @@ static bool is_left_out(const ts_left_out *o, int64_t q, int64_t id) {
   return false;
 }
 
-/* None of a block's items can be better than WORST, as is the rule once the
- * best of some blocks are there. */
+/* Bit k: of the k-th SOME items of a block one may be no worse than WORST,
+ * which is rare once the best of some blocks are there. */
 TS_CLONES
-static bool all_worse(const float *restrict score, float worst) {
-  int better = 0;
-  for (int i = 0; i < B; i++) better |= !(score[i] < worst);
-  return !better;
+static unsigned better_ones(const float *restrict score, float worst) {
+  unsigned bits = 0;
+  for (int k = 0; k < B / SOME; k++) {
+    int better = 0;
+    for (int i = 0; i < SOME; i++) better |= !(score[k * SOME + i] < worst);
+    bits |= (unsigned)(better != 0) << k;
+  }
+  return bits;
 }
 
 /* Items AT and on of the part, N of them. */
 static void take(ts_heap *b, const float *score, const ts_item_part *p,
                  int64_t at, int n, const ts_left_out *o, int64_t q) {
-  if (b->n == b->k && all_worse(score, b->heap[0].score)) return;
+  const unsigned all = (1u << B / SOME) - 1;
+  const unsigned better =
+      b->n < b->k ? all : better_ones(score, b->heap[0].score);
+  if (!better) return;
   for (int i = 0; i < n; i++) {
+    if (!(better >> i / SOME & 1)) {
+      i += SOME - 1;
+      continue;
+    }
     /* No number is worse than any. */
     const float s = isnan(score[i]) ? -INFINITY : score[i];
     const ts_found x = {ts_item_part_id(p, at + i), s, 0};
