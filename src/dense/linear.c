@@ -186,7 +186,7 @@ typedef struct ts_linear_arg {
   ts_linear *l;
   void *y, *dx, *dy; /* f32 or bf16 */
   const void *x;
-  int32_t batch;
+  int32_t batch, n; /* n: forward_some's */
   ts_linear_at at;
 } ts_linear_arg;
 
@@ -211,6 +211,28 @@ ts_err ts_linear_forward(ts_linear *l, void *y, const void *x, int32_t batch,
   return ts_lane_run(lane, "dense forward", forward_task, arg);
 }
 
+bool ts_linear_has_some(const ts_linear *l) {
+  return l->engine->has_some && l->engine->has_some(l);
+}
+
+static ts_err some_task(void *arg, ts_lane *lane) {
+  (void)lane;
+  const ts_linear_arg *a = arg;
+  if (!a->batch) return TS_OK;
+  a->l->at = a->at;
+  return a->l->engine->forward_some(a->l, a->y, a->x, a->batch, a->n);
+}
+
+ts_err ts_linear_forward_some(ts_linear *l, float *y, const float *x,
+                              int32_t batch, int32_t first, int32_t n,
+                              ts_lane *lane) {
+  ts_linear_arg arg = {
+      .l = l, .y = y, .x = x, .batch = batch, .n = n, .at = now_at(l)};
+  arg.at.W += (int64_t)first * l->spec.n_in;
+  if (arg.at.b) arg.at.b += first;
+  return ts_lane_run(lane, "dense forward", some_task, arg);
+}
+
 static ts_err zero(const ts_linear *l, void *p, int64_t n) {
   const size_t bytes = (size_t)n * sizeof(float);
   if (l->spec.kernels) return l->spec.kernels->zero(p, bytes);
@@ -232,7 +254,13 @@ static ts_err backward_task(void *arg, ts_lane *lane) {
 
 ts_err ts_linear_backward(ts_linear *l, void *dx, void *dy, const void *x,
                           const void *y, int32_t batch, ts_lane *lane) {
-  ts_linear_arg arg = {l, (void *)y, dx, dy, x, batch, now_at(l)};
+  ts_linear_arg arg = {.l = l,
+                       .y = (void *)y,
+                       .dx = dx,
+                       .dy = dy,
+                       .x = x,
+                       .batch = batch,
+                       .at = now_at(l)};
   return ts_lane_run(lane, "dense backward", backward_task, arg);
 }
 

@@ -32,6 +32,7 @@ typedef struct ts_linear_spec {
   int32_t out_stride; /* elements between rows of y and dy where y_half or part,
                          else n_out */
   int32_t batch_max;
+  bool varies; /* batches are of tokens, whose number is another in each */
   bool need_dx;
   const char *engine; /* NULL or "auto" | "onednn" | "cblas" | "ref" */
   /* The kernels of the lane's device; NULL: the host's.  Where they name an
@@ -62,6 +63,12 @@ ts_precision ts_linear_precision(ts_precision, const ts_kernels *);
 /* y (batch, n_out), f32 or bf16 as in the spec.  Enqueues. */
 ts_err ts_linear_forward(ts_linear *, void *y, const void *x, int32_t batch,
                          ts_lane *);
+/* y (batch, n) of N outputs from FIRST on, without their gradients; only where
+ * ts_linear_has_some says so.  Enqueues; has_some is Local. */
+ts_err ts_linear_forward_some(ts_linear *, float *y, const float *x,
+                              int32_t batch, int32_t first, int32_t n,
+                              ts_lane *);
+bool ts_linear_has_some(const ts_linear *);
 /* Reads dy (batch, n_out), and overwrites it.  Sets W->grad, b->grad if there
  * is one, and dx (batch, in_stride) unless it is NULL; x and y as in forward.
  * batch 0: gradients become 0.  Enqueues. */

@@ -19,6 +19,11 @@ typedef struct ts_engine {
   void (*destroy)(ts_linear *); /* NULL: an engine without data */
   /* y = act(x W^T + b); at.b may be NULL.  batch > 0, as in backward. */
   ts_err (*forward)(ts_linear *, void *y, const void *x, int32_t batch);
+  /* The same with N rows of W alone, which begin at at.W and at.b: y (batch,
+   * n).  has_some: whether layer L can; NULL: none can. */
+  ts_err (*forward_some)(ts_linear *, float *y, const float *x, int32_t batch,
+                         int32_t n);
+  bool (*has_some)(const ts_linear *);
   /* From dy, which it may overwrite: with g = dy * (y > 0) where the spec has
    * relu, else dy, dx = g W unless NULL, dW = g^T x and, unless at.db is NULL,
    * db = the sum of g's rows. */

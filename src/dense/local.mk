@@ -38,6 +38,8 @@ tessera_sources += \
   src/dense/loss_pair.h \
   src/dense/mlp.c \
   src/dense/mlp.h \
+  src/dense/onednn_pieces.c \
+  src/dense/onednn_pieces.h \
   src/dense/onednn_product.c \
   src/dense/onednn_product.h \
   src/dense/optim.c \

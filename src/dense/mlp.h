@@ -21,6 +21,7 @@ typedef struct ts_mlp_spec {
   ts_precision precision;
   bool x_half; /* x and dx are of bf16, as ts_linear_spec has it */
   int32_t batch_max;
+  bool varies; /* the same */
   bool need_dx;
   const char *engine;
   const ts_kernels *kernels; /* as ts_linear_spec has them */

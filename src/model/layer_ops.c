@@ -282,6 +282,7 @@ ts_err ts_rows_linear_create(ts_rows_linear *x, ts_layer *l,
                                .relu = s->relu,
                                .precision = l->spec->config->run.precision,
                                .batch_max = (int32_t)rows,
+                               .varies = l->tokens != NULL,
                                .need_dx = s->need_dx,
                                .engine = l->spec->engine,
                                .kernels = l->spec->kernels};

@@ -61,6 +61,7 @@ static ts_err create(ts_layer *l, ts_lane *lane) {
                          .precision = l->spec->config->run.precision,
                          .x_half = x->half,
                          .batch_max = l->spec->batch_max,
+                         .varies = l->tokens != NULL,
                          .need_dx = l->in[0].dx != NULL,
                          .engine = l->spec->engine,
                          .kernels = l->spec->kernels};
