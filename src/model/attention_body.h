@@ -22,6 +22,7 @@ typedef struct attention_head {
   int32_t h;
   float norm;     /* silu: 1 / norm */
   int64_t wanted; /* the first query that is */
+  int64_t asks;   /* where queries' rows begin, in q and o */
 } attention_head;
 
 /* AT: of the pairs of a sequence and a head. */
@@ -33,14 +34,19 @@ static attention_head head_of(const ts_attention_args *t, int64_t at) {
                       .length = t->offsets[s + 1] - t->offsets[s],
                       .h = (int32_t)(at % t->n_heads)};
   if (t->kept) d.wanted = d.length - (t->kept[s + 1] - t->kept[s]);
+  d.asks = t->kept && t->kept_alone ? t->kept[s] - d.wanted : d.begin;
   d.norm = 1 / (t->norm != 0 ? t->norm : (float)d.length);
   return d;
 }
 
-/* Row I of an array with N columns for a head. */
-#define TS_HEAD_ROW(d, array, stride, n, i)                                    \
-  ((d)->t->array + ((d)->begin + (i)) * (d)->t->stride +                       \
+/* Row I of an array with N columns for a head; of q or o in a forward pass. */
+#define TS_HEAD_ROW_AT(d, from, array, stride, n, i)                           \
+  ((d)->t->array + ((d)->from + (i)) * (d)->t->stride +                        \
    (int64_t)(d)->h * (d)->t->n)
+#define TS_HEAD_ROW(d, array, stride, n, i)                                    \
+  TS_HEAD_ROW_AT(d, begin, array, stride, n, i)
+#define TS_HEAD_QUERY(d, array, stride, n, i)                                  \
+  TS_HEAD_ROW_AT(d, asks, array, stride, n, i)
 
 static int64_t least_of(int64_t a, int64_t b) {
   return a < b ? a : b;
@@ -56,6 +62,7 @@ static float *cut_off(float **from, int64_t n) {
 /* A tile: queries from i on and keys from j on. */
 typedef struct attention_tile {
   int64_t i, j, n_i, n_j, lanes; /* n_i in whole panels */
+  int64_t skip;                  /* whole panels of queries that nobody wants */
   bool corner;                   /* keys after queries don't count */
   int64_t open; /* not 0: they count for so many of the first queries alone */
 } attention_tile;
@@ -69,6 +76,7 @@ static attention_tile tile_of(const attention_head *d, int64_t i, int64_t j) {
       .n_i = n_i,
       .n_j = least_of(TILE, d->length - j),
       .lanes = padded(n_i),
+      .skip = d->wanted > i ? (d->wanted - i) / LANES * LANES : 0,
       .corner = !open && i == j,
       .open = open && d->t->causal && j >= i ? d->t->context - i : 0};
 }
@@ -165,6 +173,7 @@ static void scores_of(const attention_head *d, const attention_tile *w,
                                 .n_r = w->n_j,
                                 .n_k = t->dim,
                                 .n_panels = (int32_t)(w->lanes / LANES),
+                                .from_panel = w->skip / LANES,
                                 .part = w->corner ? PANELS_FROM_ROW : WHOLE});
   if (t->time_bias) add_time_bias(d, w, x);
   if (!t->bias && !t->slopes) return;
@@ -173,16 +182,21 @@ static void scores_of(const attention_head *d, const attention_tile *w,
     TS_EACH(c, w->lanes) x[r * TILE + c] += near[TILE - 1 + c - r];
 }
 
-/* The first column of row R that is more than zeros, on a panel's border; SET:
- * what is left out of its panel gets HOLE, all before it 0. */
+/* The first column of row R that is wanted and more than zeros, on a panel's
+ * border. */
+static int64_t row_from(const attention_tile *w, int64_t r) {
+  const int64_t from = w->corner ? r / LANES * LANES : 0;
+  return from > w->skip ? from : w->skip;
+}
+
+/* The same; what is left out of its panel gets HOLE, all before it 0. */
 static int64_t row_start(const attention_tile *w, int64_t r, float *x,
                          float hole) {
-  const int64_t from = w->corner ? r / LANES * LANES : 0;
+  const int64_t from = row_from(w, r);
   const int64_t past = least_of(w->lanes, w->j - w->i + r);
   for (int64_t c = w->open; w->open && c < past; c++) x[c] = hole;
-  if (!w->corner) return 0;
   TS_EACH(c, from) x[c] = 0;
-  for (int64_t c = from; c < r; c++) x[c] = hole;
+  for (int64_t c = from; w->corner && c < r; c++) x[c] = hole;
   return from;
 }
 
@@ -249,7 +263,7 @@ static void soft_tile(const attention_tile *w, float *restrict x,
     sum[c] *= factor[c];
   }
   for (int64_t r = 0; r < w->n_j; r++) {
-    const int64_t from = w->corner ? r / LANES * LANES : 0;
+    const int64_t from = row_from(w, r);
     float *row = x + r * TILE;
     TS_EACH(c, w->lanes - from) {
       const float e = exp_below(row[from + c] - most[from + c]);
@@ -294,6 +308,7 @@ static void forward_tile(const attention_head *d, const attention_room *m,
                                  .n_r = w.n_i,
                                  .n_k = w.n_j,
                                  .n_panels = (int32_t)(pad / LANES),
+                                 .from_row = d->wanted > i ? d->wanted - i : 0,
                                  .add = j > 0,
                                  .part = w.corner ? K_TO_ROW : WHOLE});
 }
@@ -304,7 +319,7 @@ static void put_queries(const attention_head *d, const attention_room *m,
   const ts_attention_args *t = d->t;
   const bool soft = t->kind == TS_ATTENTION_SOFTMAX;
   for (int64_t i = first; i < n; i++) {
-    float *to = TS_HEAD_ROW(d, o, o_stride, v_dim, from + i);
+    float *to = TS_HEAD_QUERY(d, o, o_stride, v_dim, from + i);
     const float *o = m->o + i * padded(t->v_dim), sum = m->sum[i];
     const float by = soft ? 1 / sum : 1;
     TS_EACH(c, t->v_dim) to[c] = by * o[c];
@@ -325,9 +340,12 @@ static void forward_group(const attention_head *d, int64_t from,
   const int64_t first = d->wanted > from ? d->wanted - from : 0;
   const int64_t begin = first / TILE * TILE;
   for (int64_t i = begin; i < n; i += TILE) {
-    const int64_t n_i = least_of(TILE, n - i);
-    pack_rows(m.rows, TS_HEAD_ROW(d, q, q_stride, dim, from + i), t->q_stride,
-              n_i, t->dim, t->scale);
+    const int64_t n_i = least_of(TILE, n - i), none = first > i ? first - i : 0;
+    const int64_t pad = padded(t->dim);
+    TS_EACH(c, none * pad) m.rows[c] = 0;
+    pack_rows(m.rows + none * pad,
+              TS_HEAD_QUERY(d, q, q_stride, dim, from + i + none), t->q_stride,
+              n_i - none, t->dim, t->scale);
     turn_rows(m.qt + i * padded(t->dim), m.rows, n_i, t->dim);
   }
   TS_EACH(i, GROUP) {

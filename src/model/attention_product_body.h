@@ -35,6 +35,7 @@ typedef struct tile_product {
   int64_t c_r, a_r, b_k; /* strides */
   int64_t n_r, n_k;
   int32_t n_panels;
+  int64_t from_row, from_panel; /* those before may stay as they are */
   bool add;
   tile_part part;
 } tile_product;
@@ -65,8 +66,10 @@ TS_BODY void tile_rows(const tile_product *p, int64_t row, int64_t panel,
 }
 
 TS_BODY void tile_product_of(const tile_product *p, int64_t a_k) {
-  for (int64_t r = 0; r < p->n_r; r += TILE_ROWS) {
+  const int64_t first = p->from_row / TILE_ROWS * TILE_ROWS;
+  for (int64_t r = first; r < p->n_r; r += TILE_ROWS) {
     int64_t panel = p->part == PANELS_FROM_ROW ? r / LANES : 0;
+    if (panel < p->from_panel) panel = p->from_panel;
     for (; panel + TILE_PANELS <= p->n_panels; panel += TILE_PANELS)
       tile_rows(p, r, panel, TILE_PANELS, a_k);
 #if TS_WIDTH == 16

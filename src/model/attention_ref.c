@@ -26,6 +26,14 @@ static int64_t row(const head *s, int64_t stride, int32_t n, int64_t i) {
   return (s->begin + i) * stride + (int64_t)s->h * n;
 }
 
+/* The same of q and o. */
+static int64_t query_row(const head *s, int64_t stride, int32_t n, int64_t i) {
+  const ts_attention_args *t = s->t;
+  const int64_t *at = t->kept + s->s;
+  if (!t->kept || !t->kept_alone) return row(s, stride, n, i);
+  return (at[1] - (s->length - i)) * stride + (int64_t)s->h * n;
+}
+
 static double dot(const float *x, const float *y, int32_t n) {
   double sum = 0;
   for (int32_t c = 0; c < n; c++) sum += (double)x[c] * (double)y[c];
@@ -38,7 +46,7 @@ static int32_t time_of(const head *s, int64_t i, int64_t j) {
 
 static double score(const head *s, int64_t i, int64_t j) {
   const ts_attention_args *t = s->t;
-  double x = t->scale * dot(t->q + row(s, t->q_stride, t->dim, i),
+  double x = t->scale * dot(t->q + query_row(s, t->q_stride, t->dim, i),
                             t->k + row(s, t->k_stride, t->dim, j), t->dim);
   if (t->bias)
     x += (double)t->bias[s->h * ts_attention_buckets(t) +
@@ -73,7 +81,7 @@ static void forward_row(const head *s, int64_t i) {
   const ts_attention_args *t = s->t;
   const int64_t end = end_of(s, i);
   const bool soft = t->kind == TS_ATTENTION_SOFTMAX;
-  float *o = t->o + row(s, t->o_stride, t->v_dim, i);
+  float *o = t->o + query_row(s, t->o_stride, t->v_dim, i);
   double most = -INFINITY, sum = 0, to[t->v_dim];
   memset(to, 0, (size_t)t->v_dim * sizeof *to);
   for (int64_t j = 0; soft && j < end; j++) most = fmax(most, score(s, i, j));

@@ -2,8 +2,8 @@
  *
  * An evaluation reads the last tokens of each sample: one for each target, and
  * one to rank items by.  Behind the last layer in which tokens look at each
- * other the rest is work for nothing.  So that layer gives the rows of the last
- * tokens alone, values that later layers read are cut down to the same rows,
+ * other the rest is work for nothing.  So that layer asks for the last tokens
+ * alone and gives their rows, values that later layers read are cut down to the same rows,
  * and layers by row go on with these.  Attention gives each of them the bits
  * that it has among all. */
 #include <string.h>
@@ -103,7 +103,6 @@ ts_err ts_graph_keep_begin(const ts_graph *g, const ts_layer *l,
                      .more = t->more};
   int64_t n = 0;
   for (int32_t s = 0; s < r->batch; s++) n += kept_of(&k, s);
-  if (2 * n > t->n) return TS_OK; /* moving them would take what they save */
   TS_DO(ts_lane_run(r->lane, "last rows", start_task, k));
   t->kept = t->kept_room;
   t->n_kept = n;
@@ -113,29 +112,35 @@ ts_err ts_graph_keep_begin(const ts_graph *g, const ts_layer *l,
 /* ---- their rows ---------------------------------------------------------- */
 
 typedef struct ts_cut {
-  char *rows;
+  char *to;
+  const char *from;
   const int64_t *offsets, *kept;
   int64_t n_samples;
   size_t bytes;
 } ts_cut;
 
-/* No row goes to where one that is yet to go lies. */
+/* Where TO is FROM no row goes to where one that is yet to go lies. */
 static ts_err cut_task(void *arg, ts_lane *lane) {
   (void)lane;
   const ts_cut *c = arg;
   for (int64_t s = 0; s < c->n_samples; s++) {
     const int64_t n = c->kept[s + 1] - c->kept[s];
-    memmove(c->rows + (size_t)c->kept[s] * c->bytes,
-            c->rows + (size_t)(c->offsets[s + 1] - n) * c->bytes,
+    memmove(c->to + (size_t)c->kept[s] * c->bytes,
+            c->from + (size_t)(c->offsets[s + 1] - n) * c->bytes,
             (size_t)n * c->bytes);
   }
   return TS_OK;
 }
 
+ts_err ts_run_kept(const ts_tokens *t, const ts_layer_run *r, void *to,
+                   const void *from, size_t bytes) {
+  const ts_cut c = {to, from, t->offsets, t->kept, t->n_samples, bytes};
+  return ts_lane_run(r->lane, "last rows", cut_task, c);
+}
+
 ts_err ts_run_cut(const ts_tokens *t, const ts_layer_run *r, void *rows,
                   size_t bytes) {
-  const ts_cut c = {rows, t->offsets, t->kept, t->n_samples, bytes};
-  return ts_lane_run(r->lane, "last rows", cut_task, c);
+  return ts_run_kept(t, r, rows, rows, bytes);
 }
 
 ts_err ts_graph_keep_end(const ts_graph *g, const ts_layer *l,

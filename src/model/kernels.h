@@ -296,6 +296,8 @@ typedef struct ts_attention_args {
   const int64_t *kept;    /* forward, as offsets: o and lse of the last kept[s +
                              1] - kept[s] tokens of sequence s are wanted, those
                              of others may stay as they are; NULL: all */
+  bool kept_alone; /* with kept: q and o have these tokens' rows alone, one
+                      sequence's behind the other's */
   int64_t n_sequences, n_tokens;
   int64_t max_length; /* no sequence is longer */
   int32_t n_heads, dim, v_dim;

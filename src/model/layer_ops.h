@@ -43,6 +43,9 @@ ts_err ts_run_tokens(const ts_layer *, const ts_layer_run *,
  * move to the beginning of ROWS.  Host. */
 ts_err ts_run_cut(const ts_tokens *t, const ts_layer_run *, void *rows,
                   size_t bytes);
+/* The same; they go to TO, which is not among them. */
+ts_err ts_run_kept(const ts_tokens *t, const ts_layer_run *, void *to,
+                   const void *from, size_t bytes);
 ts_err ts_run_targets(const ts_layer *, const ts_layer_run *,
                       const ts_targets_args *);
 ts_err ts_run_candidates_forward(const ts_layer *, const ts_layer_run *,

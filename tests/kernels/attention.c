@@ -429,16 +429,18 @@ TS_TESTS(windows, 0, 2) {
 /* ---- the last queries alone ---------------------------------------------- */
 
 typedef struct last {
-  ts_attention_args all, kept;
+  ts_attention_args all, kept, alone; /* alone: kept_alone */
 } last;
 
 static ts_err run_last(const ts_kernels *k, const void *arg) {
   const last *p = arg;
-  ts_attention_args all = p->all, kept = p->kept;
+  ts_attention_args all = p->all, kept = p->kept, alone = p->alone;
   kt_at_all(&all, sizeof all);
   kt_at_all(&kept, sizeof kept);
+  kt_at_all(&alone, sizeof alone);
   TS_DO(k->attention(&all));
-  return k->attention(&kept);
+  TS_DO(k->attention(&kept));
+  return kt_apart() ? TS_OK : k->attention(&alone); /* hosts alone have it */
 }
 
 static void same_last(const float *x, const float *y, int64_t from, int64_t n,
@@ -458,6 +460,13 @@ static void look_last(const void *arg) {
     const int64_t from = t->offsets[s + 1] - n;
     same_last(t->o, p->kept.o, from, n, t->o_stride, "o");
     if (t->lse) same_last(t->lse, p->kept.lse, from, n, t->n_heads, "lse");
+    for (int64_t i = 0; !kt_apart() && i < n; i++)
+      ck_assert_msg(
+          !memcmp((const float *)kt_got(t->o) + (from + i) * t->o_stride,
+                  (const float *)kt_got(p->alone.o) +
+                      (p->kept.kept[s] + i) * t->o_stride,
+                  (size_t)(t->n_heads * t->v_dim) * sizeof(float)),
+          "%s: o of the last queries depends on where they lie", kt_who());
   }
 }
 
@@ -480,6 +489,23 @@ TS_TESTS(last_ones, 0, 6) {
   p.kept.lse = kt_copy(p.all.lse, p.all.n_tokens * p.all.n_heads, 4);
   kt_compare(p.kept.o, KT_OWN);
   if (p.kept.lse) kt_compare(p.kept.lse, KT_OWN);
+  /* The others' queries are not there at all. */
+  p.alone = p.kept;
+  p.alone.kept_alone = true;
+  float *q = kt_array(kept[p.all.n_sequences] * p.all.q_stride + 1, 4, 0);
+  for (int64_t s = 0; s < p.all.n_sequences; s++) {
+    const int64_t n = kept[s + 1] - kept[s];
+    memcpy(
+        q + kept[s] * p.all.q_stride,
+        p.all.q + (p.all.offsets[s + 1] - n) * p.all.q_stride,
+        (size_t)(n ? (n - 1) * p.all.q_stride + p.all.n_heads * p.all.dim : 0) *
+            sizeof *q);
+  }
+  p.alone.q = q;
+  p.alone.o = kt_copy(p.all.o, p.all.n_tokens * p.all.o_stride, 4);
+  p.alone.lse = kt_copy(p.all.lse, p.all.n_tokens * p.all.n_heads, 4);
+  kt_compare(p.alone.o, KT_OWN);
+  if (p.alone.lse) kt_compare(p.alone.lse, KT_OWN);
   kt_look(look_last);
   kt_check(run_last, &p);
 }

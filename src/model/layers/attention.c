@@ -132,7 +132,6 @@ static ts_attention_args args_of(const ts_layer *l, int64_t batch) {
                          .causal = o->causal,
                          .context = o->context,
                          .work = d->work};
-  if (d->times) ts_layer_times(l, d->times, &x);
   return x;
 }
 
@@ -159,6 +158,7 @@ static ts_err take(ts_layer *l) {
   const int64_t n = l->spec->batch_max;
   ts_attention_args most = args_of(l, ts_tokens_at(l->tokens)->samples_max);
   most.n_tokens = n;
+  if (d->times) most.n_times = d->times->cols;
   /* Weights have no place yet: that there are. */
   if (d->times) most.time_bias = (float *)d;
   TS_DO(ts_layer_take(l, &d->qkv, n * 3 * d->a, 4));
@@ -194,23 +194,66 @@ static void destroy(ts_layer *l) {
 }
 
 /* With the biases by time in place. */
-static ts_err look(ts_layer *l, const ts_layer_run *r, ts_pass pass) {
+static ts_err look(ts_layer *l, const ts_layer_run *r,
+                   const ts_attention_args *a, ts_pass pass) {
   ts_attention *d = l->data;
-  if (d->times) TS_DO(ts_layer_begin(r, d->times, pass));
-  const ts_attention_args a = args_in(l, r);
-  TS_DO(pass == TS_FORWARD ? ts_run_attention(l, r, &a)
-                           : ts_run_attention_grad(l, r, &a));
+  ts_attention_args own = *a;
+  if (d->times) {
+    TS_DO(ts_layer_begin(r, d->times, pass));
+    ts_layer_times(l, d->times, &own);
+  }
+  TS_DO(pass == TS_FORWARD ? ts_run_attention(l, r, &own)
+                           : ts_run_attention_grad(l, r, &own));
   if (!d->times) return TS_OK;
   if (pass == TS_BACKWARD) TS_DO(ts_layer_gave(r, &d->times, 1));
   return ts_layer_end(r, d->times, pass);
+}
+
+/* Queries of the kept tokens alone: keys and values of all lie side by side,
+ * queries behind them.  What comes out has the rows of the kept ones. */
+static ts_err look_back(ts_layer *l, const ts_layer_run *r) {
+  ts_attention *d = l->data;
+  const ts_tokens *t = ts_tokens_at(l->tokens);
+  const ts_value *x = l->in[0].value;
+  const int64_t wide = 2 * (int64_t)d->a;
+  ts_attention_args a = args_in(l, r);
+  float *const some = l->out[0].x; /* free until W_o writes it */
+  a.k = d->qkv;
+  a.v = d->qkv + d->a;
+  a.q = d->qkv + t->n * wide;
+  a.k_stride = a.v_stride = wide;
+  a.q_stride = d->a;
+  a.kept_alone = true;
+  TS_DO(ts_layer_begin(r, d->in.p[0], TS_FORWARD));
+  TS_DO(ts_linear_forward_some(d->in.linear, (float *)a.k, x->x, (int32_t)t->n,
+                               d->a, 2 * d->a, r->lane));
+  TS_DO(ts_run_kept(t, r, some, x->x, (size_t)x->stride * sizeof *some));
+  TS_DO(ts_linear_forward_some(d->in.linear, (float *)a.q, some,
+                               (int32_t)t->n_kept, 0, d->a, r->lane));
+  TS_DO(ts_layer_end(r, d->in.p[0], TS_FORWARD));
+  return look(l, r, &a, TS_FORWARD);
+}
+
+/* The room for these has to be there. */
+static bool looks_back(const ts_layer *l) {
+  const ts_attention *d = l->data;
+  return ts_tokens_at(l->tokens)->kept && d->y && !l->out[0].half &&
+         l->out[0].stride == l->in[0].value->stride &&
+         ts_linear_has_some(d->in.linear);
 }
 
 static ts_err forward(ts_layer *l, const ts_layer_run *r) {
   ts_attention *d = l->data;
   const ts_tokens *t = ts_tokens_at(l->tokens);
   ts_layer_run rows = ts_layer_by_token(l, r);
+  if (looks_back(l)) {
+    TS_DO(look_back(l, r));
+    rows.batch = (int32_t)t->n_kept;
+    return ts_rows_linear_forward(&d->out, &rows, l->out[0].x, d->y);
+  }
   TS_DO(ts_rows_linear_forward(&d->in, &rows, d->qkv, l->in[0].value->x));
-  TS_DO(look(l, r, TS_FORWARD));
+  const ts_attention_args a = args_in(l, r);
+  TS_DO(look(l, r, &a, TS_FORWARD));
   if (t->kept) {
     TS_DO(d->y ? ts_run_cut(t, r, d->y, (size_t)d->a * sizeof *d->y)
                : ts_run_cut(t, r, l->out[0].x,
@@ -227,7 +270,8 @@ static ts_err backward(ts_layer *l, const ts_layer_run *r) {
   if (d->y)
     TS_DO(ts_rows_linear_backward(&d->out, &rows, d->dy, l->out[0].dx, d->y,
                                   l->out[0].x));
-  TS_DO(look(l, r, TS_BACKWARD));
+  const ts_attention_args a = args_in(l, r);
+  TS_DO(look(l, r, &a, TS_BACKWARD));
   return ts_rows_linear_backward(&d->in, &rows, l->in[0].dx, d->dqkv,
                                  l->in[0].value->x, d->qkv);
 }
