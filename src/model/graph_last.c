@@ -3,9 +3,9 @@
  * An evaluation reads the last tokens of each sample: one for each target, and
  * one to rank items by.  Behind the last layer in which tokens look at each
  * other the rest is work for nothing.  So that layer asks for the last tokens
- * alone and gives their rows, values that later layers read are cut down to the same rows,
- * and layers by row go on with these.  Attention gives each of them the bits
- * that it has among all. */
+ * alone and gives their rows, values that later layers read are cut down to
+ * the same rows, and layers by row go on with these.  Attention gives each of
+ * them the bits that it has among all. */
 #include <string.h>
 
 #include "base/tasks.h"
@@ -143,6 +143,18 @@ ts_err ts_run_cut(const ts_tokens *t, const ts_layer_run *r, void *rows,
   return ts_run_kept(t, r, rows, rows, bytes);
 }
 
+/* The memory of V, which layer I gives, is cut as a value's before it. */
+static bool is_passed(const ts_graph *g, int32_t i, int32_t at,
+                      const ts_value *v) {
+  while (i >= 0 && g->layers[i]->passes) {
+    const ts_value *from = g->layers[i]->in[0].value;
+    if (from->x != v->x) return false;
+    if (from->last > at) return true;
+    i = from->from;
+  }
+  return false;
+}
+
 ts_err ts_graph_keep_end(const ts_graph *g, const ts_layer *l,
                          const ts_layer_run *r) {
   if (l != g->last_look || !ts_tokens_at(l->tokens)->kept) return TS_OK;
@@ -151,7 +163,7 @@ ts_err ts_graph_keep_end(const ts_graph *g, const ts_layer *l,
   for (int32_t i = 0; i < at; i++)
     for (int32_t k = 0; k < g->layers[i]->n_out; k++) {
       const ts_value *v = &g->layers[i]->out[k];
-      if (is_of(v, t) && v->last > at)
+      if (is_of(v, t) && v->last > at && !is_passed(g, i, at, v))
         TS_DO(ts_run_cut(t, r, v->x, (size_t)v->stride * sizeof *v->x));
     }
   TS_DO(ts_run_cut(t, r, t->sample, sizeof *t->sample));

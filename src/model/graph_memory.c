@@ -55,6 +55,26 @@ static void find_readers(ts_graph *g) {
     }
 }
 
+/* Values that are arrays of their own, and that nobody asks for by name. */
+static bool may_share(const ts_graph *g, const ts_value *v) {
+  return !v->emb && !v->half && !v->is_input && !v->row && v != g->logits &&
+         !(g->spec.keeps && !strcmp(g->spec.keeps, v->name));
+}
+
+/* What a layer passes on is read as long as what it gives. */
+static void find_passed(ts_graph *g) {
+  for (int32_t i = 0; i < g->n; i++)
+    for (int32_t k = 0; k < g->layers[i]->n_out; k++)
+      g->layers[i]->out[k].held = g->layers[i]->out[k].last;
+  for (int32_t i = g->n - 1; i >= 0; i--) {
+    ts_layer *l = g->layers[i];
+    if (!l->ops->may_pass) continue;
+    ts_value *v = (ts_value *)l->in[0].value, *y = &l->out[0];
+    l->passes = may_share(g, v) && may_share(g, y) && v->stride == y->stride;
+    if (l->passes && y->held > v->held) v->held = y->held;
+  }
+}
+
 /* The first layer that writes a part of V, layer I's: a row lives from there
  * on, and its gradient up to there. */
 static int32_t first_of(const ts_graph *g, int32_t i, const ts_value *v) {
@@ -74,7 +94,7 @@ static ts_err lives_of_output(ts_graph *g, ts_lives *all, int32_t i,
   const int64_t floats = v->half ? (n + 1) / 2 : n;
   const bool padded = v->stride > ts_shape_width(v->shape);
   const int32_t first = first_of(g, i, v);
-  int32_t last = v->last;
+  int32_t last = v->held;
   const bool kept = g->spec.keeps && !strcmp(g->spec.keeps, v->name);
   if (v == g->logits) last = 2 * g->n;
   if (g->spec.training && v->kept_for >= 0) last = 2 * g->n - v->kept_for;
@@ -165,6 +185,7 @@ static void point(ts_graph *g, const ts_lives *all) {
 
 static ts_err lay_out(ts_graph *g, ts_lives *all) {
   find_readers(g);
+  find_passed(g);
   for (int32_t i = 0; i < g->n; i++) {
     for (int32_t k = 0; k < g->layers[i]->n_out; k++)
       TS_DO(lives_of_output(g, all, i, &g->layers[i]->out[k]));

@@ -118,6 +118,7 @@ typedef struct ts_value {
   /* Of the graph's layers: that which gives it, the last that reads it, and the
    * first whose backward pass reads x; -1: none. */
   int32_t from, last, kept_for;
+  int32_t held; /* the last that reads x where layers pass it on (passes) */
 } ts_value;
 
 /* Where a layer reads one, and writes (=) its part of the gradient: a place of
@@ -156,6 +157,7 @@ typedef struct ts_layer {
   ts_tokens *tokens; /* that it reads: ts_tokens_at; NULL: none */
   bool above;        /* embeddings reach it */
   bool of_items;     /* it is of a tower of items (model/graph_items.c) */
+  bool passes;       /* without training out[0].x is that of in[0] */
   bool stacks; /* concat: a reader wants fields, so vectors of one width are
                   some */
   double n_weights;               /* of its parameters, once it is created */
@@ -249,6 +251,9 @@ typedef struct ts_layer_ops {
   /* So many tokens a sample of out[0] has besides those that it reads; NULL:
    * none. */
   int32_t (*more)(const ts_layer *);
+  /* Without training out[0] is in[0]: the graph says where it can have its
+   * memory, too (ts_layer.passes). */
+  bool may_pass;
   /* It sets out[].x itself in create (memory of its own), not the graph. */
   bool owns_out;
   /* From in[].value->shape to out, by ts_layer_gives; DECK errors by

@@ -14,6 +14,18 @@ static ts_err shape(ts_layer *l) {
   return ts_layer_gives(l, NULL, l->in[0].value->shape);
 }
 
+/* Its own place; without training out[0].x may be another. */
+typedef struct ts_dropout {
+  float *own;
+} ts_dropout;
+
+static ts_err create(ts_layer *l, ts_lane *lane) {
+  ts_dropout *d = l->data;
+  (void)lane;
+  d->own = l->out[0].x;
+  return TS_OK;
+}
+
 static ts_err drop(ts_layer *l, const ts_layer_run *r, ts_rows to,
                    ts_rows from) {
   const ts_dropout_options *o = l->options;
@@ -21,7 +33,12 @@ static ts_err drop(ts_layer *l, const ts_layer_run *r, ts_rows to,
 }
 
 static ts_err forward(ts_layer *l, const ts_layer_run *r) {
-  const ts_value *x = l->in[0].value, *y = &l->out[0];
+  const ts_dropout *d = l->data;
+  const ts_value *x = l->in[0].value;
+  ts_value *y = &l->out[0];
+  const bool passes = l->passes && !r->training;
+  y->x = passes ? x->x : d->own;
+  if (passes) return TS_OK;
   return drop(l, r, (ts_rows){y->x, y->stride}, (ts_rows){x->x, x->stride});
 }
 
@@ -39,10 +56,13 @@ const ts_layer_ops ts_layer_dropout = {
     .keys = keys,
     .n_keys = sizeof keys / sizeof *keys,
     .options_bytes = sizeof(ts_dropout_options),
+    .data_bytes = sizeof(ts_dropout),
     .least = 1,
     .most = 1,
     .any_stride = true,
+    .may_pass = true,
     .shape = shape,
+    .create = create,
     .forward = forward,
     .backward = backward,
     .page =
