@@ -73,8 +73,8 @@ void probe_stop_device(ts_probe *p) {
   ts_device_destroy(p->device);
 }
 
-void probe_start(ts_probe *p, const char *engine, ts_case c, ts_halves halves,
-                 int n_threads) {
+static void start(ts_probe *p, const char *engine, ts_case c, ts_halves halves,
+                  int n_threads, int batch_max, bool varies) {
   const ts_precision precision =
       halves != FLOATS ? TS_PRECISION_BF16 : TS_PRECISION_F32;
   *p = (ts_probe){.c = c, .arrays_half = halves == ARRAYS};
@@ -101,11 +101,22 @@ void probe_start(ts_probe *p, const char *engine, ts_case c, ts_halves halves,
                                .x_half = p->arrays_half,
                                .y_half = p->arrays_half,
                                .out_stride = y_stride(p),
-                               .batch_max = BATCH_MAX,
+                               .batch_max = batch_max,
+                               .varies = varies,
                                .need_dx = c.dx,
                                .engine = engine,
                                .kernels = &p->k};
   ck_assert_ok(ts_linear_create(&p->l, &spec, p->W, p->b, p->lane));
+}
+
+void probe_start(ts_probe *p, const char *engine, ts_case c, ts_halves halves,
+                 int n_threads) {
+  start(p, engine, c, halves, n_threads, BATCH_MAX, false);
+}
+
+void probe_start_tokens(ts_probe *p, const char *engine, ts_case c,
+                        int n_threads, int batch_max) {
+  start(p, engine, c, FLOATS, n_threads, batch_max, true);
 }
 
 void probe_stop(ts_probe *p) {

@@ -34,6 +34,9 @@ bool probe_on_gpu(void);
 typedef enum { FLOATS, PRODUCTS, ARRAYS } ts_halves;
 void probe_start(ts_probe *, const char *engine, ts_case, ts_halves,
                  int n_threads);
+/* Of tokens: batches of narrow rows may be larger than BATCH_MAX. */
+void probe_start_tokens(ts_probe *, const char *engine, ts_case, int n_threads,
+                        int batch_max);
 void probe_stop(ts_probe *);
 /* Parts of these; the parameters' memory is the test's. */
 void probe_start_device(ts_probe *, int n_threads);

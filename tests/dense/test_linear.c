@@ -61,6 +61,42 @@ TS_TESTS(many_batch_sizes, 0, 3) {
   probe_stop(&p);
 }
 
+/* Tokens go in pieces; the last one lacks rows, or does not. */
+TS_TESTS(tokens, 0, 4) {
+  static const int batches[] = {980, 1, 240, 241, 239, 480, 979, 7};
+  ts_probe p;
+  if (missing("onednn")) return;
+  probe_start_tokens(&p, "onednn", (ts_case){7, 7 + _i / 2, 8, _i % 2, true},
+                     1 + _i % 3, 980);
+  for (size_t k = 0; k < sizeof batches / sizeof *batches; k++)
+    probe_pass(&p, batches[k]);
+  probe_stop(&p);
+}
+
+/* A token has its bits in any company, and some outputs theirs of all. */
+TS_TEST(a_token_alone) {
+  enum { N = 500, IN = 9, OUT = 12, FIRST = 4, SOME = 8 };
+  ts_probe p;
+  float y[OUT], some[SOME], *all;
+  if (missing("onednn")) return;
+  probe_start_tokens(&p, "onednn", (ts_case){IN, IN, OUT, false, false}, 2, N);
+  ck_assert_ok(ts_mem_array(&all, N * OUT, 4, TS_TAG_MISC));
+  for (int k = 0; k < N * IN; k++) p.x[k] = probe_draw(3, (uint32_t)k);
+  /* A device's own engine does not. */
+  for (int r = 0; ts_linear_has_some(p.l) && r < N; r += 31) {
+    const float *x = p.x + r * IN;
+    ck_assert_ok(ts_linear_forward(p.l, all, p.x, N, p.lane));
+    ck_assert_ok(ts_linear_forward(p.l, y, x, 1, p.lane));
+    ck_assert_ok(ts_linear_forward_some(p.l, some, x, 1, FIRST, SOME, p.lane));
+    ck_assert_ok(ts_lane_sync(p.lane));
+    ck_assert(!memcmp(y, all + r * OUT, sizeof y));
+    for (int k = 0; k < SOME; k++)
+      ck_assert_float_eq_tol(some[k], y[FIRST + k], 1e-6f);
+  }
+  ts_mem_free(all);
+  probe_stop(&p);
+}
+
 /* bf16 is used wherever the CPU has it, else tests of bf16 would test f32. */
 TS_TEST(bf16_where_the_cpu_has_it) {
 #if defined(__x86_64__)
