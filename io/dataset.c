@@ -1,13 +1,12 @@
 /* dataset.c - data sets in HDF5 (doc/formats.md): files that follow each
  * other, and batches of their samples. */
-#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "base/file.h"
 #include "base/mem.h"
+#include "io/arrays.h"
 #include "io/columns.h"
 #include "io/dataset_impl.h"
 #include "io/dataset_write.h"
@@ -23,35 +22,6 @@ static bool probe(const char *path) {
 }
 
 /* ---- opening ------------------------------------------------------------- */
-
-static ts_err check_header(ts_dataset_file *f, ts_source_info *info) {
-  ts_err err = TS_OK;
-  char format[64];
-  int64_t version = 0, n = -1, transformed = 0;
-  ts_hdf5_lock();
-  (void)ts_hdf5_get_text(f->in.file, "format", format, sizeof format);
-  (void)ts_hdf5_get_number(f->in.file, "version", H5T_NATIVE_INT64, &version);
-  (void)ts_hdf5_get_number(f->in.file, "num_samples", H5T_NATIVE_INT64, &n);
-  (void)ts_hdf5_get_number(f->in.file, "bayes_logloss", H5T_NATIVE_DOUBLE,
-                           &info->bayes_logloss);
-  (void)ts_hdf5_get_number(f->in.file, "bayes_auc", H5T_NATIVE_DOUBLE,
-                           &info->bayes_auc);
-  (void)ts_hdf5_get_number(f->in.file, "transformed", H5T_NATIVE_INT64,
-                           &transformed);
-  info->transformed |= transformed != 0;
-  if (strcmp(format, "tessera-dataset") != 0)
-    TS_THROW(TS_ERR_DATA, "%s: is not a tessera data set (format \"%s\")",
-             f->in.path, format);
-  if (version != 1)
-    TS_THROW(TS_ERR_DATA,
-             "%s: version %lld of the data set format; this program reads 1",
-             f->in.path, (long long)version);
-  if (n < 0) TS_THROW(TS_ERR_DATA, "%s: has no num_samples", f->in.path);
-  f->n = n;
-done:
-  ts_hdf5_unlock();
-  return err;
-}
 
 /* *LACKS: data.items may be without it; NULL: it has to be there. */
 static ts_err open_feature(ts_dataset_file *f, ts_dataset_feature *x,
@@ -95,19 +65,13 @@ static ts_err open_file(ts_dataset *d, ts_dataset_file *f, const char *path) {
   const ts_config *c = d->base.config;
   f->in.file = -1;
   f->in.fd = -1;
-  TS_DO(ts_mem_strdup(&f->in.path, path));
-  TS_DO(ts_hdf5_open(&f->in.file, path, TS_ERR_DATA));
-  f->in.fd = ts_file_open(path, O_RDONLY);
-  if (f->in.fd < 0) return ts_fail_errno(TS_ERR_DATA, path);
-  TS_DO(ts_array_size(&f->in));
-  d->base.info.bytes += f->in.n_bytes;
-  /* Single samples come from memory; the system keeps what was read. */
-  if (d->base.split == TS_SPLIT_TRAIN && strcmp(c->data.shuffle, "none") != 0)
-    TS_DO(ts_array_map(&f->in));
-  TS_DO(check_header(f, &d->base.info));
+  TS_DO(d->start(d, f, path));
   TS_DO(ts_dataset_open_labels(d, f));
-  TS_DO(
-      ts_array_open(&f->dense, &f->in, "dense", 2, H5T_NATIVE_FLOAT, 4, false));
+  if (f->in.arrays)
+    TS_DO(ts_dataset_npy_dense(d, f));
+  else
+    TS_DO(ts_array_open(&f->dense, &f->in, "dense", 2, H5T_NATIVE_FLOAT, 4,
+                        false));
   TS_DO(ts_dataset_dense_columns(d, f));
   TS_DO(open_weights(d, f));
   TS_DO(ts_dataset_check_rows(f, &f->dense, "dense", f->n));
@@ -119,6 +83,10 @@ static ts_err open_file(ts_dataset *d, ts_dataset_file *f, const char *path) {
     const char *name;
     const ts_table_config *t = ts_feature_table(c, i, &name);
     if (d->ids[i].input >= 0) continue;
+    if (f->in.arrays) {
+      TS_DO(ts_dataset_npy_feature(d, f, i));
+      continue;
+    }
     TS_DO(open_feature(f, &f->features[i], ts_column_from(c, name), t->weighted,
                        d->base.lacks ? &d->base.lacks[i] : NULL));
   }
@@ -143,11 +111,12 @@ static void close_file(ts_dataset_file *f, int32_t n_features,
   }
   ts_hdf5_unlock();
   ts_array_unmap(&f->in);
+  ts_arrays_close(f->in.arrays);
   if (f->in.path && f->in.fd >= 0) close(f->in.fd);
   ts_mem_free_all(f->features, f->where, f->pick, f->wide, f->in.path);
 }
 
-static void close_source(ts_source *s) {
+void ts_dataset_close(ts_source *s) {
   ts_dataset *d = (ts_dataset *)s;
   if (!d) return;
   for (int32_t i = 0; i < d->n_files; i++)
@@ -181,7 +150,7 @@ static ts_err gather(ts_dataset *d) {
 
 static ts_err open_all(ts_dataset *d, const ts_strings *paths,
                        const char *state) {
-  TS_DO(ts_columns_of_numbers(d->base.config, "dataset"));
+  TS_DO(ts_columns_of_numbers(d->base.config, d->base.ops->format));
   TS_DO(ts_source_take_learnt(&d->base, "none", "none", state));
   if (d->base.split == TS_SPLIT_ITEMS)
     TS_DO(ts_mem_many(d->base.lacks, d->n_features + 1, INPUT));
@@ -196,22 +165,32 @@ static ts_err open_all(ts_dataset *d, const ts_strings *paths,
   return gather(d);
 }
 
-extern const ts_source_ops ts_source_dataset;
-
-static ts_err open_source(ts_source **out, const ts_config *c, ts_split split,
-                          const char *state, const ts_strings *paths,
-                          ts_comm *comm) {
+ts_err ts_dataset_open(ts_source **out, const ts_source_ops *ops,
+                       ts_err (*start)(ts_dataset *, ts_dataset_file *,
+                                       const char *),
+                       const ts_config *c, ts_split split, const char *state,
+                       const ts_strings *paths, ts_comm *comm) {
   ts_err err = TS_OK;
   ts_dataset *d = NULL;
   TS_TRY(ts_mem_alloc(&d, sizeof *d, TS_TAG_INPUT));
-  d->base = (ts_source){.ops = &ts_source_dataset, .config = c, .split = split};
+  d->base = (ts_source){.ops = ops, .config = c, .split = split};
+  d->start = start;
   d->base.info.bayes_logloss = d->base.info.bayes_auc = NAN;
   d->n_features = d->base.info.n_features = ts_feature_count(c);
   TS_TRY(ts_agree(comm, open_all(d, paths, state)));
   *out = &d->base;
 done:
-  if (err != TS_OK) close_source((ts_source *)d);
+  if (err != TS_OK) ts_dataset_close((ts_source *)d);
   return err;
+}
+
+extern const ts_source_ops ts_source_dataset;
+
+static ts_err open_source(ts_source **out, const ts_config *c, ts_split split,
+                          const char *state, const ts_strings *paths,
+                          ts_comm *comm) {
+  return ts_dataset_open(out, &ts_source_dataset, ts_dataset_start, c, split,
+                         state, paths, comm);
 }
 
 /* ---- reading ------------------------------------------------------------- */
@@ -297,6 +276,8 @@ static ts_err read_numbers(ts_dataset *d, ts_batch_store *s, int64_t first,
       TS_DO(ts_array_read(&f->in, &f->labels, labels, row, here));
       TS_DO(ts_dataset_check_labels(d, f, labels, row, here));
     }
+    for (int64_t i = 0; f->labels.set < 0 && i < here * info->n_tasks; i++)
+      s->labels[to * info->n_tasks + i] = NAN;
     float *dense = s->dense + to * info->n_dense, *rows = dense;
     if (f->dense.set < 0) {
       ts_dataset_no_dense(d, s, to, here);
@@ -365,8 +346,8 @@ static ts_err settle(ts_dataset *d, ts_batch_store *s, int32_t i,
   return TS_OK;
 }
 
-static ts_err read_batch(ts_source *src, ts_batch_store *s, int64_t first,
-                         int32_t n) {
+ts_err ts_dataset_read(ts_source *src, ts_batch_store *s, int64_t first,
+                       int32_t n) {
   ts_dataset *d = (ts_dataset *)src;
   TS_DO(ts_dataset_begin(d, s, n));
   TS_DO(read_numbers(d, s, first, n));
@@ -377,7 +358,7 @@ static ts_err read_batch(ts_source *src, ts_batch_store *s, int64_t first,
   return ts_batch_store_end(s);
 }
 
-static ts_err learn(ts_source *s, const uint64_t *kept, ts_comm *comm) {
+ts_err ts_dataset_learn(ts_source *s, const uint64_t *kept, ts_comm *comm) {
   return ts_source_learn_numbers(s, kept, false, comm);
 }
 
@@ -389,10 +370,10 @@ const ts_source_ops ts_source_dataset = {.format = "dataset",
                                          .has_where = true,
                                          .has_items = true,
                                          .open = open_source,
-                                         .close = close_source,
-                                         .learn = learn,
+                                         .close = ts_dataset_close,
+                                         .learn = ts_dataset_learn,
                                          .state_save = ts_source_save_learnt,
-                                         .read = read_batch,
+                                         .read = ts_dataset_read,
                                          .gather = ts_dataset_gather,
                                          .lengths = ts_dataset_lengths,
                                          .write = ts_dataset_write,

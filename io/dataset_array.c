@@ -43,6 +43,7 @@ ts_err ts_array_open(ts_array *a, const ts_array_file *f, const char *name,
   ts_err err = TS_OK;
   hid_t space = -1, own = -1;
   *a = (ts_array){.set = -1, .at = -1, .type = type, .size = size, .cols = 1};
+  if (f->arrays) return ts_array_open_npy(a, f, name, rank_max, required);
   ts_hdf5_lock();
   if (H5Lexists(f->file, name, H5P_DEFAULT) <= 0) {
     if (required) TS_THROW(TS_ERR_DATA, "%s: has no %s", f->path, name);
@@ -103,6 +104,7 @@ ts_err ts_array_read(const ts_array_file *f, const ts_array *a, void *to,
     memcpy(to, a->base + first * row_bytes, (size_t)(n * row_bytes));
     return TS_OK;
   }
+  if (a->views) return ts_array_read_npy(f, a, to, first, n);
   if (a->at >= 0)
     return ts_pread(f->fd, to, n * row_bytes, a->at + first * row_bytes,
                     f->path, TS_ERR_DATA);

@@ -132,7 +132,8 @@ ts_err ts_dataset_dense_columns(const ts_dataset *d, ts_dataset_file *f) {
                    f->in.path);
   if ((!n && !scales) || f->dense.set < 0 || !c->data.n_columns) return TS_OK;
   ts_hdf5_lock();
-  err = read_names(&names, f);
+  err =
+      f->in.arrays ? ts_dataset_npy_names(d, f, &names) : read_names(&names, f);
   ts_hdf5_unlock();
   if (err != TS_OK) goto done;
   if (scales && d->base.info.transformed)
@@ -278,10 +279,14 @@ static ts_err open_where(ts_dataset *d, ts_dataset_file *f, int32_t k) {
 
 ts_err ts_dataset_open_labels(ts_dataset *d, ts_dataset_file *f) {
   const ts_config *c = d->base.config;
-  const char *name;
-  TS_DO(labels_of(c, &name));
-  TS_DO(ts_array_open(&f->labels, &f->in, name, 2, H5T_NATIVE_FLOAT, 4,
-                      d->base.split != TS_SPLIT_ITEMS));
+  const char *name = "labels";
+  if (f->in.arrays) {
+    TS_DO(ts_dataset_npy_labels(d, f));
+  } else {
+    TS_DO(labels_of(c, &name));
+    TS_DO(ts_array_open(&f->labels, &f->in, name, 2, H5T_NATIVE_FLOAT, 4,
+                        d->base.split != TS_SPLIT_ITEMS));
+  }
   TS_DO(ts_dataset_check_rows(f, &f->labels, name, f->n));
   TS_DO(ts_mem_many(f->where, c->model.n_tasks, INPUT));
   for (int32_t k = 0; k < c->model.n_tasks; k++) f->where[k].set = -1;

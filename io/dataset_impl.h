@@ -1,4 +1,5 @@
-/* dataset_impl.h - data sets in HDF5 that are open; private to dataset*.c.
+/* dataset_impl.h - data sets that are open, in HDF5 or of NumPy's arrays;
+ * private to dataset*.c.
  * All of it is Local. */
 #pragma once
 
@@ -33,8 +34,11 @@ typedef struct ts_dataset_ids {
   int32_t input;      /* of a bucket: io/scales.h; -1 */
 } ts_dataset_ids;
 
-typedef struct ts_dataset {
+typedef struct ts_dataset ts_dataset;
+struct ts_dataset {
   ts_source base;
+  /* Opens PATH as F.in, and says how many samples it has. */
+  ts_err (*start)(ts_dataset *, ts_dataset_file *f, const char *path);
   ts_dataset_file *files;
   int32_t n_files, n_features;
   ts_dataset_ids *ids;      /* (n_features) */
@@ -42,7 +46,27 @@ typedef struct ts_dataset {
   int64_t n_wanted;
   float *where; /* scratch: of some samples, for one task */
   size_t where_bytes;
-} ts_dataset;
+};
+
+/* dataset.c: ts_source_ops.open of a format OPS whose files START opens; close,
+ * learn, read.  Open and learn are Collective. */
+ts_err ts_dataset_open(ts_source **, const ts_source_ops *ops,
+                       ts_err (*start)(ts_dataset *, ts_dataset_file *,
+                                       const char *),
+                       const ts_config *, ts_split, const char *state,
+                       const ts_strings *paths, ts_comm *);
+void ts_dataset_close(ts_source *);
+ts_err ts_dataset_learn(ts_source *, const uint64_t *kept, ts_comm *);
+ts_err ts_dataset_read(ts_source *, ts_batch_store *, int64_t first, int32_t n);
+/* dataset_file.c: ts_dataset.start of HDF5. */
+ts_err ts_dataset_start(ts_dataset *, ts_dataset_file *f, const char *path);
+/* dataset_npy.c: feature I, labels and dense numbers of NumPy's arrays, and
+ * what the columns of the latter are called; no names: they are not. */
+ts_err ts_dataset_npy_feature(ts_dataset *, ts_dataset_file *f, int32_t i);
+ts_err ts_dataset_npy_labels(ts_dataset *, ts_dataset_file *f);
+ts_err ts_dataset_npy_dense(ts_dataset *, ts_dataset_file *f);
+ts_err ts_dataset_npy_names(const ts_dataset *, const ts_dataset_file *f,
+                            ts_strings *names);
 
 /* The file that holds SAMPLE. */
 ts_dataset_file *ts_dataset_file_of(ts_dataset *, int64_t sample);

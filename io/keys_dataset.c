@@ -1,4 +1,5 @@
-/* keys_dataset.c - keys of data sets: datasets of one number a sample. */
+/* keys_dataset.c - keys of data sets: datasets, or arrays, of one number a
+ * sample. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -6,6 +7,7 @@
 
 #include "base/file.h"
 #include "base/mem.h"
+#include "io/arrays.h"
 #include "io/columns.h"
 #include "io/dataset_array.h"
 #include "io/hdf5.h"
@@ -22,6 +24,7 @@ typedef struct ts_dataset_keys {
   ts_keys_file *files;
   int32_t n_files;
   const ts_config *config;
+  bool npy;
 } ts_dataset_keys;
 
 static void close_keys(ts_keys *base) {
@@ -29,13 +32,15 @@ static void close_keys(ts_keys *base) {
   ts_hdf5_lock();
   for (int32_t i = 0; i < k->n_files; i++) {
     ts_keys_file *f = &k->files[i];
-    for (int32_t c = 0; f->arrays && c < base->n; c++)
+    for (int32_t c = 0; f->arrays && !k->npy && c < base->n; c++)
       ts_array_close(&f->arrays[c]);
     if (f->in.file >= 0) H5Fclose(f->in.file);
     if (f->in.fd >= 0) close(f->in.fd);
     ts_mem_free_all(f->arrays, f->in.path);
   }
   ts_hdf5_unlock();
+  for (int32_t i = 0; i < k->n_files; i++)
+    ts_arrays_close(k->files[i].in.arrays);
   ts_mem_free_all(k->files, k);
 }
 
@@ -64,12 +69,27 @@ static bool find_set(hid_t file, const char *name, char path[600],
   return found;
 }
 
+/* The same of NumPy's arrays, which are called as columns are. */
+static ts_err find_array(const ts_keys_file *f, const char *name,
+                         char path[600], bool *found, bool *integers) {
+  const ts_named_array *x;
+  snprintf(path, 600, "%.500s", name);
+  TS_DO(ts_arrays_find(f->in.arrays, path, &x));
+  *found = x != NULL;
+  *integers = x && x->is.kind != 'f';
+  return TS_OK;
+}
+
 static ts_err open_column(ts_dataset_keys *k, ts_keys_file *f, int32_t c) {
   ts_sheet_column *column = &k->base.columns[c];
   char path[600];
-  bool integers;
+  bool integers, found;
   const char *name = ts_column_from(k->config, column->name);
-  if (!find_set(f->in.file, name, path, &integers))
+  if (f->in.arrays)
+    TS_DO(find_array(f, name, path, &found, &integers));
+  else
+    found = find_set(f->in.file, name, path, &integers);
+  if (!found)
     return ts_fail(TS_ERR_DATA,
                    "--keys: %s: has no dataset \"%s\" of one number a sample, "
                    "nor a feature of that name with one id a sample",
@@ -94,6 +114,11 @@ static ts_err open_file(ts_dataset_keys *k, ts_keys_file *f, const char *path) {
   TS_DO(ts_mem_strdup(&f->in.path, path));
   TS_DO(ts_mem_many(f->arrays, k->base.n, INPUT));
   for (int32_t c = 0; c < k->base.n; c++) f->arrays[c].set = -1;
+  if (k->npy) {
+    TS_DO(ts_arrays_open(&f->in.arrays, path));
+    for (int32_t c = 0; c < k->base.n; c++) TS_DO(open_column(k, f, c));
+    return TS_OK;
+  }
   TS_DO(ts_hdf5_open(&f->in.file, path, TS_ERR_DATA));
   f->in.fd = ts_file_open(path, O_RDONLY);
   if (f->in.fd < 0) return ts_fail_errno(TS_ERR_DATA, path);
@@ -116,13 +141,14 @@ static ts_err read_keys(ts_keys *base, int64_t first, int64_t n) {
   return TS_OK;
 }
 
-static ts_err open_all(ts_dataset_keys **out, const ts_config *c,
+static ts_err open_all(ts_dataset_keys **out, bool npy, const ts_config *c,
                        const ts_strings *paths, const ts_strings *names) {
   ts_dataset_keys *k = NULL;
   int64_t first = 0;
   TS_DO(ts_mem_alloc(&k, sizeof *k, TS_TAG_INPUT));
   *out = k;
   k->config = c;
+  k->npy = npy;
   k->base.read = read_keys;
   k->base.close = close_keys;
   TS_DO(ts_keys_columns(&k->base, names));
@@ -140,10 +166,26 @@ ts_err ts_keys_of_dataset(ts_keys **out, const ts_config *c,
                           const ts_strings *paths, const ts_strings *names,
                           ts_comm *comm) {
   ts_dataset_keys *k = NULL;
-  const ts_err err = ts_agree(comm, open_all(&k, c, paths, names));
+  const ts_err err = ts_agree(comm, open_all(&k, false, c, paths, names));
   if (err == TS_OK)
     *out = &k->base;
   else if (k)
     ts_keys_close(&k->base);
+  return err;
+}
+
+ts_err ts_keys_of_npy(ts_keys **out, const ts_config *c,
+                      const ts_strings *paths, const ts_strings *names,
+                      ts_comm *comm) {
+  ts_dataset_keys *k = NULL;
+  ts_strings sets = {0};
+  ts_err err = ts_arrays_sets(&sets, paths);
+  if (err == TS_OK) err = open_all(&k, true, c, &sets, names);
+  err = ts_agree(comm, err);
+  if (err == TS_OK)
+    *out = &k->base;
+  else if (k)
+    ts_keys_close(&k->base);
+  ts_source_files_free(&sets);
   return err;
 }

@@ -1,4 +1,6 @@
 tessera_sources += \
+  io/arrays.c \
+  io/arrays.h \
   io/batch.h \
   io/batch_arena.c \
   io/batch_arena.h \
@@ -45,6 +47,7 @@ tessera_sources += \
   io/csv_survey.h \
   io/dataset.c \
   io/dataset_columns.c \
+  io/dataset_file.c \
   io/dataset_gather.c \
   io/dataset_impl.h \
   io/columns.c \
@@ -57,6 +60,9 @@ tessera_sources += \
   io/dataset_array.h \
   io/dataset_make.c \
   io/dataset_make.h \
+  io/dataset_npy.c \
+  io/dataset_npy.h \
+  io/dataset_npy_ids.c \
   io/dataset_rows.c \
   io/dataset_write.c \
   io/dataset_write.h \
@@ -97,6 +103,8 @@ tessera_sources += \
   io/outputs_check.c \
   io/negatives.c \
   io/npy.c \
+  io/npy_header.c \
+  io/npy_header.h \
   io/order.h \
   io/parts.c \
   io/parts.h \
@@ -152,6 +160,7 @@ tessera_sources += \
   io/targets.h \
   io/tensors.c \
   io/tensors.h \
+  io/tensors_npy.c \
   io/text.c \
   io/text.h \
   io/text_impl.h \
@@ -160,10 +169,14 @@ tessera_sources += \
   io/times_check.c \
   io/vectors.c \
   io/vectors.h \
+  io/view.c \
+  io/view.h \
   io/vocabulary.c \
   io/vocabulary.h \
   io/vocabulary_impl.h \
   io/vocabulary_share.c \
   io/vocabulary_state.c \
   io/word_list.c \
-  io/word_list.h
+  io/word_list.h \
+  io/zip.c \
+  io/zip.h

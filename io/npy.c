@@ -1,97 +1,125 @@
-/* npy.c - NumPy's file of one array: a magic, the header's length, the header
- * (a literal of Python), the data. */
-#include <errno.h>
+/* npy.c - data.format = "npy": data sets of NumPy's arrays (doc/formats.md).
+ *
+ * Labels, dense numbers and samples' weights are arrays of the names that they
+ * have in HDF5.  Files are opened here; then dataset.c reads them as it does
+ * HDF5's. */
+#include <fcntl.h>
+#include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "base/file.h"
 #include "base/mem.h"
-#include "io/tensors.h"
+#include "io/columns.h"
+#include "io/dataset_npy.h"
+#include "io/dataset_write.h"
+#include "io/keys.h"
 
-enum { MAGIC_BYTES = 6, START_MAX = 12, HEADER_MAX = 65536 };
-
-static ts_err refuse(const ts_tensors *f, const char *why) {
-  return ts_fail(TS_ERR_CKPT, "%s: is no .npy file that can be read: %s",
-                 f->path, why);
+/* An array, or an archive whose first member is one. */
+static bool probe(const char *path) {
+  char head[600] = {0};
+  FILE *f = fopen(path, "rb");
+  const size_t n = f ? fread(head, 1, sizeof head - 1, f) : 0;
+  if (f) fclose(f);
+  if (n >= 6 && !memcmp(head, "\223NUMPY", 6)) return true;
+  if (n < 30 || memcmp(head, "PK\3\4", 4) != 0) return false;
+  const size_t length = (unsigned char)head[26];
+  return length > 4 && !head[27] && !strncmp(head + 30 + length - 4, ".npy", 4);
 }
 
-/* What follows the key KEY of the literal, NULL where it is not there. */
-static const char *value_of(const char *header, const char *key) {
-  const char *p = strstr(header, key);
-  if (!p) return NULL;
-  p += strlen(key);
-  p += strspn(p, " ");
-  return *p == ':' ? p + 1 + strspn(p + 1, " ") : NULL;
-}
+/* ---- how many samples ---------------------------------------------------- */
 
-static ts_err take_shape(const ts_tensors *f, ts_tensor *t, const char *p) {
-  char *end;
-  if (!p || *p++ != '(') return refuse(f, "the header has no shape");
-  while (p += strspn(p, " ,"), *p != ')') {
-    errno = 0;
-    const long long n = strtoll(p, &end, 10);
-    if (end == p || errno || n < 0 || t->n_dims == TS_TENSOR_DIMS_MAX)
-      return refuse(f, "the header's shape is none");
-    t->dims[t->n_dims++] = n;
-    p = end;
-  }
+/* Of the array NAME; stays -1 where there is none. */
+static ts_err count_by(const ts_dataset_file *f, const char *name, int64_t *n) {
+  const ts_named_array *x;
+  if (*n >= 0) return TS_OK;
+  TS_DO(ts_arrays_find(f->in.arrays, name, &x));
+  if (!x) return TS_OK;
+  TS_DO(ts_npy_check_shape(x, 2));
+  *n = x->is.dims[0];
   return TS_OK;
 }
 
-static ts_err take_header(ts_tensors *f, const char *header, int64_t data) {
-  static const char *const types[] = {"f4", "f8", "f2"};
-  static const ts_dtype dtypes[] = {TS_F32, TS_F64, TS_F16};
-  ts_tensor *t = &f->item[0];
-  char shape[256];
-  const char *type = value_of(header, "'descr'");
-  const char *order = value_of(header, "'fortran_order'");
-  TS_DO(take_shape(f, t, value_of(header, "'shape'")));
-  t->dtype = TS_DTYPE_COUNT;
-  for (int i = 0; type && i < 3; i++)
-    if (!strncmp(type, "'<", 2) && !strncmp(type + 2, types[i], 2) &&
-        type[4] == '\'')
-      t->dtype = dtypes[i];
-  if (t->dtype == TS_DTYPE_COUNT)
-    return refuse(f, "its type is none of <f4, <f8 and <f2");
-  if (!order || strncmp(order, "False", 5) != 0)
-    return refuse(f, "its columns follow each other (fortran_order), not rows");
-  int64_t n_bytes = (int64_t)ts_dtype_bytes(t->dtype);
-  bool fits = true;
-  for (int i = 0; i < t->n_dims; i++)
-    fits &= !__builtin_mul_overflow(n_bytes, t->dims[i], &n_bytes);
-  if (!fits || n_bytes != f->size - data)
-    return ts_fail(TS_ERR_CKPT,
-                   "%s: %s elements of %d bytes don't fill the file's %lld "
-                   "bytes of data: it is damaged, or its end missing",
-                   f->path, ts_tensor_shape(shape, t),
-                   (int)ts_dtype_bytes(t->dtype), (long long)(f->size - data));
-  t->at = data;
-  t->n_bytes = n_bytes;
+static ts_err count_by_feature(const ts_dataset *d, const ts_dataset_file *f,
+                               int32_t i, int64_t *n) {
+  const char *name = ts_column_of_feature(d->base.config, i).from;
+  ts_npy_feature x;
+  if (*n >= 0 || d->ids[i].input >= 0) return TS_OK;
+  TS_DO(ts_npy_find_feature(d, f, i, name, &x));
+  if (!x.ids) return TS_OK;
+  const ts_named_array *by = x.offsets   ? x.offsets
+                             : x.lengths ? x.lengths
+                                         : x.ids;
+  TS_DO(ts_npy_check_shape(by, by == x.ids ? 2 : 1));
+  *n = by->is.dims[0] - (by == x.offsets);
   return TS_OK;
 }
 
-ts_err ts_npy_read(ts_tensors *f) {
+/* As labels have rows, else dense numbers, else the first feature. */
+static ts_err count(const ts_dataset *d, ts_dataset_file *f) {
   ts_err err = TS_OK;
-  unsigned char start[START_MAX] = {0};
-  char *header = NULL;
-  const int64_t some = f->size < START_MAX ? f->size : START_MAX;
-  TS_TRY(ts_pread(f->fd, start, some, 0, f->path, TS_ERR_CKPT));
-  if (memcmp(start, "\223NUMPY", MAGIC_BYTES) != 0 || start[6] < 1 ||
-      start[6] > 3)
-    TS_TRY(refuse(f, "it doesn't begin as one"));
-  const int64_t at = start[6] == 1 ? 10 : 12;
-  int64_t n = start[8] | start[9] << 8;
-  if (start[6] > 1) n |= (int64_t)start[10] << 16 | (int64_t)start[11] << 24;
-  if (n > HEADER_MAX || n > f->size - at)
-    TS_TRY(refuse(f, "its header is too long, or its end missing"));
-  TS_TRY(ts_mem_alloc(&header, (size_t)n + 1, TS_TAG_CHECKPOINT));
-  TS_TRY(ts_pread(f->fd, header, n, at, f->path, TS_ERR_CKPT));
-  TS_TRY(ts_mem_many(f->item, 1, CHECKPOINT));
-  TS_TRY(ts_mem_strdup(&f->item[0].name, ""));
-  f->n = 1;
-  TS_TRY(take_header(f, header, at + n));
+  const ts_config *c = d->base.config;
+  ts_strings names = {0};
+  int64_t n = -1;
+  TS_TRY(ts_npy_dense_names(d, &names));
+  for (int32_t k = 0; k < c->model.n_tasks; k++) {
+    const ts_column_config *given = ts_column_given_label(c, k);
+    if (given && *given->from) TS_TRY(count_by(f, given->from, &n));
+  }
+  TS_TRY(count_by(f, "labels", &n));
+  for (int32_t k = 0; k < c->model.n_tasks; k++)
+    TS_TRY(count_by(f, ts_column_of_label(c, k).from, &n));
+  TS_TRY(count_by(f, "dense", &n));
+  for (int32_t k = 0; k < names.n; k++) TS_TRY(count_by(f, names.item[k], &n));
+  for (int32_t i = 0; i < d->n_features; i++)
+    TS_TRY(count_by_feature(d, f, i, &n));
+  if (n < 0)
+    TS_THROW(TS_ERR_DATA, "%s: has none of the arrays that the deck names",
+             f->in.path);
+  f->n = n;
 done:
-  ts_mem_free(header);
+  ts_mem_free(names.item);
   return err;
 }
+
+/* ---- opening ------------------------------------------------------------- */
+
+static ts_err start(ts_dataset *d, ts_dataset_file *f, const char *path) {
+  const ts_err err = ts_arrays_open(&f->in.arrays, path);
+  TS_DO(ts_mem_strdup(&f->in.path,
+                      err == TS_OK ? ts_arrays_path(f->in.arrays) : path));
+  TS_DO(err);
+  return count(d, f);
+}
+
+extern const ts_source_ops ts_source_npy;
+
+static ts_err open_source(ts_source **out, const ts_config *c, ts_split split,
+                          const char *state, const ts_strings *paths,
+                          ts_comm *comm) {
+  ts_err err = TS_OK;
+  ts_strings sets = {0};
+  TS_TRY(ts_agree(comm, ts_arrays_sets(&sets, paths)));
+  TS_TRY(ts_dataset_open(out, &ts_source_npy, start, c, split, state, &sets,
+                         comm));
+  ts_dataset *d = (ts_dataset *)*out;
+  for (int32_t i = 0; i < d->n_files; i++)
+    d->base.info.bytes += ts_arrays_bytes(d->files[i].in.arrays);
+done:
+  ts_source_files_free(&sets);
+  return err;
+}
+
+const ts_source_ops ts_source_npy = {.format = "npy",
+                                     .seekable = true,
+                                     .plain_ids = true,
+                                     .has_where = true,
+                                     .has_items = true,
+                                     .probe = probe,
+                                     .needs = ts_dataset_needs,
+                                     .open = open_source,
+                                     .close = ts_dataset_close,
+                                     .learn = ts_dataset_learn,
+                                     .state_save = ts_source_save_learnt,
+                                     .read = ts_dataset_read,
+                                     .gather = ts_dataset_gather,
+                                     .keys = ts_keys_of_npy};

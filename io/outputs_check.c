@@ -189,7 +189,8 @@ static void check_exclude(ts_deck *d, const config_setting_t *s,
 
 /* Ids come as the data have them: an encoding may give any of them. */
 static bool comes_as_it_is(const ts_config *c, const char *column) {
-  if (!strcmp(c->data.format, "dataset")) return true;
+  if (!strcmp(c->data.format, "dataset") || !strcmp(c->data.format, "npy"))
+    return true;
   for (int32_t i = 0; i < c->data.n_columns; i++)
     if (!strcmp(c->data.columns[i].name, column))
       return !strcmp(c->data.columns[i].encoding, "none");

@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "io/npy_header.h"
 
 bool ts_path_is_safetensors(const char *path) {
   return ts_str_ends(path, ".safetensors");
@@ -104,10 +105,5 @@ ts_err ts_tensor_check(const ts_tensors *f, const ts_tensor *t) {
 }
 
 const char *ts_tensor_shape(char buf[256], const ts_tensor *t) {
-  int at = snprintf(buf, 256, "(");
-  for (int i = 0; i < t->n_dims; i++)
-    at += snprintf(buf + at, (size_t)(256 - at), "%s%lld", i ? ", " : "",
-                   (long long)t->dims[i]);
-  snprintf(buf + at, (size_t)(256 - at), ")");
-  return buf;
+  return ts_npy_shape(buf, t->n_dims, t->dims);
 }

@@ -53,6 +53,6 @@ ts_err ts_tensor_check(const ts_tensors *, const ts_tensor *);
 /* "(3, 4)" */
 const char *ts_tensor_shape(char buf[256], const ts_tensor *);
 
-/* safetensors.c, npy.c: what the opened file F holds. */
+/* safetensors.c, tensors_npy.c: what the opened file F holds. */
 ts_err ts_safetensors_read(ts_tensors *f);
 ts_err ts_npy_read(ts_tensors *f);

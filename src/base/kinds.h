@@ -122,6 +122,7 @@
  * probe knows the file. */
 #define TS_DATA_FORMATS(X)                                                     \
   X(dataset)                                                                   \
+  X(npy)                                                                       \
   X(criteo_tsv)                                                                \
   X(csv)                                                                       \
   X(synthetic)
