@@ -43,8 +43,12 @@ static ts_err sort_samples(ts_dataset *d, const int64_t *samples, int32_t n) {
 static ts_err gather_rows(const ts_dataset_file *f, const ts_array *a, void *to,
                           const ts_wanted *w, int32_t n) {
   const int64_t bytes = a->cols * (int64_t)a->size;
+  const ts_view *v = a->views;
   char *x = to;
-  if (!a->base || w[n - 1].row >= a->rows) {
+  if (v && v->type == TS_VIEW_I32 && bytes == 8 && w[n - 1].row < a->rows) {
+    for (int32_t k = 0; k < n; k++)
+      ((int64_t *)to)[w[k].place] = ts_view_i32(v, w[k].row);
+  } else if (!a->base || w[n - 1].row >= a->rows) {
     for (int32_t k = 0; k < n; k++)
       TS_DO(ts_array_read(&f->in, a, x + w[k].place * bytes, w[k].row, 1));
   } else if (bytes == 8) {

@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 typedef enum {
   TS_VIEW_I8,
@@ -37,3 +38,9 @@ bool ts_view_type_of(ts_view_type *, char kind, int size);
  * before. */
 void ts_view_read(const ts_view *, ts_view_to, void *to, int64_t stride,
                   int64_t first, int64_t n);
+/* The first element of ROW, of type I32. */
+static inline int32_t ts_view_i32(const ts_view *v, int64_t row) {
+  int32_t x;
+  memcpy(&x, v->data + row * v->row_bytes, sizeof x);
+  return x;
+}

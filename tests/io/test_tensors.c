@@ -359,7 +359,7 @@ static const struct {
     {NPY("'<f4'", "False", "(nan, 3)"), "the header's shape is none", 1, 24},
     {NPY("'<f4'", "False", "(-2, 3)"), "the header's shape is none", 1, 24},
     {NPY("'<f4'", "False", "(2"), "the header's shape is none", 1, 24},
-    {NPY("'<f4'", "False", "(4294967296, 4294967296)"), "don't fill", 1, 24},
+    {NPY("'<f4'", "False", "(4294967296, 4294967296)"), "more elements than there can be", 1, 24},
     {NPY("'<f4'", "False", "(99999999999999999999, 3)"), "shape is none", 1,
      24},
     {NPY("'<f4'", "False", "(1,1,1,1,1,1,1,1,6)"), "shape is none", 1, 24},
