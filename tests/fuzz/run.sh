@@ -24,6 +24,7 @@ thoughts_of() {
   deck) echo 4000 ;;
   csv) echo 150000 ;;
   criteo) echo 20000 ;;
+  npy) echo 40000 ;;
   plan) echo 2000000 ;;
   dataset) echo 10000 ;;
   tensors) echo 150000 ;;

@@ -98,7 +98,9 @@ TS_TEST(formats_are_known_by_sight) {
                                          {"a.csv", "", "csv"},
                                          {"a.csv.gz", "", "csv"},
                                          {"a", "\211HDF\r\n\032\n", "dataset"},
-                                         {"a", "\211HDF\r\n\032", "none"}};
+                                         {"a", "\211HDF\r\n\032", "none"},
+                                         {"a", "\223NUMPY", "npy"},
+                                         {"a.npz", "PK\3\4", "none"}};
   char path[96], format[] = "auto";
   const ts_config c = {.data.format = format};
   for (size_t i = 0; i < sizeof files / sizeof *files; i++) {

@@ -59,6 +59,16 @@ check "a part of it is for validation" go 2 split own own.npz --set data.split.v
 check "the same of HDF5" go 2 split-h5 own own.h5 --set data.split.valid=0.2 --set run.valid_every=12
 check "validation: as HDF5" same_bits "$(newest split)" "$(newest split-h5)"
 
+# Rows that have to be given; words of numbers, hashes, buckets of an array of numbers.
+go 1 rows own own.npz --set 'table_defaults.rows="auto"' 2> "$work/err"; code=$?
+check "rows that are not known: code 2 or 3, not $code" test $code = 2 -o $code = 3
+check "are said" grep -q 'table ab: rows = "auto" is not known' "$work/err"
+ids='{name="a";kind="ids";encoding="vocabulary";},{name="b";kind="ids";encoding="hash";},{name="c";kind="ids";encoding="modulo";},{name="d";kind="ids";},{name="e";kind="ids";},{name="f";kind="ids";encoding="bucketise";from="one";edges=[-1.0,0.0,2.5];}'
+dense='{name="one";kind="dense";transform="standardise";},{name="two";kind="dense";},{name="x";kind="dense";from="three";}'
+check "encodings" go 2 encoded own columns.npz --set table_defaults.rows=60 --set data.columns="({name=\"label\";kind=\"label\";from=\"clicked\";},$dense,$ids)"
+check "encodings of HDF5" go 2 encoded-h5 own own.h5 --set table_defaults.rows=60 --set data.columns="($dense,$ids)"
+check "encodings: as HDF5" same encoded encoded-h5
+
 # It goes on inside an epoch.
 check "eleven steps" go 2 again own packed.npz --set data.shuffle=full --set run.steps=11
 check "the rest" go 2 again own packed.npz --set data.shuffle=full
