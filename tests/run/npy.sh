@@ -147,7 +147,9 @@ check "a pipe" refused 'is not a file' two/pipe_labels.npy
 check "no room to unpack" sh -c "OMPI_MCA_orte_tmpdir_base='$work' PRTE_MCA_prte_tmpdir_base='$work' TMPDIR='$work/own.npz' '$TESSERA' convert '$work/own.deck' --set data.train=packed.npz --out '$work/none.h5' 2> '$work/err'; test \$? = 1"
 check "is said" grep -qF own.npz/tessera-npz- "$work/err"
 
-# UCI Adult: the words' rows are those of CSV's vocabularies.
+# UCI Adult: the words' rows are those of CSV's vocabularies. The planner looks at
+# samples of arrays and not of CSV, so the plan is given: another one rounds in
+# another order.
 adult=${TESSERA_DATA_DIR:-}/adult
 if [ -r "$adult/adult.data" ]; then
   check "Adult as arrays" $python "$make" adult "$TESSERA_DATA_DIR" "$work"
@@ -162,8 +164,8 @@ if [ -r "$adult/adult.data" ]; then
   }; /csv = {/,/encoding = /d" "$srcdir/input/adult.deck" > "$work/adult.deck"
   for part in data test; do sed -i "s|\${TESSERA_DATA_DIR}/adult/adult.$part|adult-$part.npz|" "$work/adult.deck"; done
   for ranks in 1 2; do
-    check "Adult, CSV, $ranks" ${MPIRUN:-mpirun} -q -n $ranks "$TESSERA" train "$srcdir/input/adult.deck" --quiet --set run.output="$work/csv-$ranks" --set run.threads=1 --set run.log_every=1 --set run.epochs=1.0
-    check "Adult, npy, $ranks" ${MPIRUN:-mpirun} -q -n $ranks "$TESSERA" train "$work/adult.deck" --quiet --set run.output="$work/npy-$ranks" --set run.threads=1 --set run.log_every=1 --set run.epochs=1.0
+    check "Adult, CSV, $ranks" ${MPIRUN:-mpirun} -q -n $ranks "$TESSERA" train "$srcdir/input/adult.deck" --quiet --set run.output="$work/csv-$ranks" --set run.threads=1 --set run.log_every=1 --set run.epochs=1.0 --set table_defaults.sharding=table_wise
+    check "Adult, npy, $ranks" ${MPIRUN:-mpirun} -q -n $ranks "$TESSERA" train "$work/adult.deck" --quiet --set run.output="$work/npy-$ranks" --set run.threads=1 --set run.log_every=1 --set run.epochs=1.0 --set table_defaults.sharding=table_wise
     check "Adult: the same losses, $ranks" test "$(losses csv-$ranks)" = "$(losses npy-$ranks)"
     check "Adult: all of them" test "$(losses csv-$ranks | wc -l)" -gt 100
   done
