@@ -122,4 +122,5 @@ const ts_source_ops ts_source_npy = {.format = "npy",
                                      .state_save = ts_source_save_learnt,
                                      .read = ts_dataset_read,
                                      .gather = ts_dataset_gather,
+                                     .lengths = ts_dataset_lengths,
                                      .keys = ts_keys_of_npy};

@@ -155,7 +155,7 @@ static const char *why_equal(const ts_tower *w, const ts_source *s,
     return id ? ""
               : ", that of words which training has not: first_item = 1 leaves "
                 "them out";
-  if (!strcmp(how, "none") || !strcmp(s->info.format, "dataset")) return "";
+  if (!strcmp(how, "none") || s->ops->plain_ids) return "";
   return ", which a hash, or modulo, may make of different ids: encoding = "
          "\"vocabulary\" or \"none\" does not";
 }

@@ -56,6 +56,19 @@ sed 's/encoding = "none"; list_separator = "|"; //; s/format = "csv"; train = "t
 deck=h5; check "HDF5" told h5; deck=
 check "HDF5: the same parts" cmp "$work/two.told" "$work/h5.told"
 check "HDF5: same bits" same_bits "$(newest two)" "$(newest h5)"
+python=python3
+[ -x /usr/bin/python3 ] && /usr/bin/python3 -c 'import h5py, numpy' 2>/dev/null && python=/usr/bin/python3
+if $python -c 'import h5py, numpy' 2> /dev/null; then
+  $python - "$work" <<'PY'
+import h5py, numpy, sys
+f = h5py.File(sys.argv[1] + "/train.h5")
+numpy.savez(sys.argv[1] + "/train.npz", labels=f["labels"][:], **{f"{k}_{x}": f["sparse"][k][x][:] for k in f["sparse"] for x in ("values", "offsets")})
+PY
+  sed 's/format = "dataset"; train = "train.h5"/format = "npy"; train = "train.npz"/' "$work/h5.deck" > "$work/npz.deck"
+  deck=npz; check "npz" told npz; deck=
+  check "npz: the same parts" cmp "$work/two.told" "$work/npz.told"
+  check "npz: same bits" same_bits "$(newest two)" "$(newest npz)"
+fi
 for shuffle in full block; do
   check "$shuffle" told csv-$shuffle --set data.shuffle=$shuffle
   check "$shuffle: better" better csv-$shuffle 1.1 1.1
