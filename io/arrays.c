@@ -1,6 +1,7 @@
 /* arrays.c - files of NumPy's arrays. */
 #include "io/arrays.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -271,7 +272,8 @@ static ts_err find_file(ts_arrays *a, const char *end, ts_arrays_file **out) {
   TS_TRY(ts_str_append(&path, "%s%s", a->prefix, end));
   for (int32_t i = 0; i < a->n_files && !*out; i++)
     if (!strcmp(a->files[i]->path, path.text)) *out = a->files[i];
-  if (!*out && access(path.text, F_OK) == 0)
+  if (!*out &&
+      (access(path.text, F_OK) == 0 || (errno != ENOENT && errno != ENOTDIR)))
     TS_TRY(add_file(a, path.text, out));
 done:
   ts_str_reset(&path);

@@ -45,7 +45,8 @@ static ts_err gather_rows(const ts_dataset_file *f, const ts_array *a, void *to,
   const int64_t bytes = a->cols * (int64_t)a->size;
   const ts_view *v = a->views;
   char *x = to;
-  if (v && v->type == TS_VIEW_I32 && bytes == 8 && w[n - 1].row < a->rows) {
+  if (v && v->type == TS_VIEW_I32 && a->as == TS_VIEW_TO_I64 && a->cols == 1 &&
+      w[n - 1].row < a->rows) {
     for (int32_t k = 0; k < n; k++)
       ((int64_t *)to)[w[k].place] = ts_view_i32(v, w[k].row);
   } else if (!a->base || w[n - 1].row >= a->rows) {
@@ -121,9 +122,11 @@ ts_err ts_dataset_lengths(ts_source *src, int32_t *n_ids,
   for (int32_t k = 0; k < n_features; k++) {
     const int32_t i = features[k];
     const int64_t most = d->ids[i].max_length;
+    const bool made = d->ids[i].input >= 0, lacks = src->lacks && src->lacks[i];
     for (int32_t j = 0; j < n; j++) {
       ts_wanted *w = &d->wanted[j];
-      TS_DO(find_values(&d->files[w->file], w, i));
+      w->n = made; /* one bucket of a number */
+      if (!made && !lacks) TS_DO(find_values(&d->files[w->file], w, i));
       n_ids[(int64_t)k * n + w->place] =
           most && w->n > most ? (int32_t)most : w->n;
     }

@@ -51,7 +51,8 @@ ts_err ts_npy_check_shape(const ts_named_array *x, int rank_max) {
   const int64_t cols = x->is.n_dims > 1 ? x->is.dims[1] : 1;
   if (x->is.n_dims < 1 || x->is.n_dims > 2 || (rank_max == 1 && cols != 1))
     return refuse(x, rank_max == 1 ? "(N)" : "(N) or (N, K)");
-  if (x->is.dims[0] > INT64_MAX / 64 || cols > COLUMNS_MAX)
+  if (x->is.dims[0] > INT64_MAX / 64 || cols > COLUMNS_MAX ||
+      (cols < 1 && x->is.dims[0]))
     return refuse(x, "of so many elements");
   return TS_OK;
 }
@@ -135,7 +136,7 @@ ts_err ts_dataset_npy_labels(ts_dataset *d, ts_dataset_file *f) {
   if (!given || !*given->from)
     TS_DO(ts_arrays_find(f->in.arrays, "labels", &x));
   if (x) return ts_npy_open(&f->labels, f->in.arrays, x, TS_VIEW_TO_F32, 2);
-  if (required && (!given || !*given->from) && c->model.n_tasks == 1)
+  if (required && !given && c->model.n_tasks == 1)
     return ts_fail(TS_ERR_DATA, "%s: has no array labels", f->in.path);
   TS_TRY(ts_mem_many(names.item, c->model.n_tasks, INPUT));
   for (; names.n < c->model.n_tasks; names.n++)

@@ -17,32 +17,50 @@ static int32_t numbered(const char *name) {
   return n && n < 6 && !p[n] ? atoi(p) - from : -1;
 }
 
+/* There are arrays of feature NAME alone. */
+static ts_err has_own(const ts_dataset_file *f, const char *name, bool *own) {
+  char full[600];
+  const ts_named_array *x;
+  TS_DO(ts_arrays_find(f->in.arrays, name, &x));
+  snprintf(full, sizeof full, "%.500s_values", name);
+  if (!x) TS_DO(ts_arrays_find(f->in.arrays, full, &x));
+  *own = x != NULL;
+  return TS_OK;
+}
+
 /* The column of feature I among all features': by their names, else in the
- * order of the deck. */
-static ts_err column_of(const ts_dataset *d, int32_t i, int32_t *column) {
+ * order of the deck, without those that have arrays of their own. */
+static ts_err column_of(const ts_dataset *d, const ts_dataset_file *f,
+                        int32_t i, int32_t *column) {
+  ts_err err = TS_OK;
   const ts_config *c = d->base.config;
   ts_feature_columns m;
   bool named = true;
   TS_DO(ts_feature_columns_create(&m, c));
   *column = 0;
   for (int32_t k = 0; k < d->n_features; k++) {
+    const char *name = ts_column_of_feature(c, k).from;
+    bool own;
     if (d->ids[k].input >= 0 || m.first[k] != k) continue;
-    named &= numbered(ts_column_of_feature(c, k).from) >= 0;
+    TS_TRY(has_own(f, name, &own));
+    if (own) continue;
+    named &= numbered(name) >= 0;
     *column += k < m.first[i];
   }
   if (named) *column = numbered(ts_column_of_feature(c, i).from);
   if (!named && ts_columns_have_ids(c)) *column = -1;
+done:
   ts_feature_columns_reset(&m);
-  return TS_OK;
+  return err;
 }
 
 static ts_err find_column(const ts_dataset *d, const ts_dataset_file *f,
                           int32_t i, ts_npy_feature *x) {
   int32_t k;
-  TS_DO(column_of(d, i, &k));
+  TS_DO(column_of(d, f, i, &k));
   if (k < 0) return TS_OK;
   TS_DO(ts_arrays_find_multi_hot(f->in.arrays, k, &x->ids));
-  if (x->ids) return TS_OK;
+  if (x->ids) return ts_npy_check_shape(x->ids, 2);
   TS_DO(ts_arrays_find(f->in.arrays, "sparse", &x->ids));
   if (!x->ids) return TS_OK;
   x->column = k;
@@ -121,12 +139,20 @@ static ts_err steps(ts_dataset_file *f, ts_array *offsets, int64_t cols) {
 static ts_err open_bags(ts_dataset_file *f, ts_dataset_feature *to,
                         const ts_npy_feature *x) {
   if (x->lengths) return sum_lengths(f, to, x->lengths);
+  int64_t first = 0, last = 0;
   TS_DO(ts_npy_open(&to->offsets, f->in.arrays, x->offsets, TS_VIEW_TO_I64, 1));
-  return ts_dataset_check_rows(f, &to->offsets, x->offsets->name, f->n + 1);
+  TS_DO(ts_dataset_check_rows(f, &to->offsets, x->offsets->name, f->n + 1));
+  TS_DO(ts_array_read(&f->in, &to->offsets, &first, 0, 1));
+  TS_DO(ts_array_read(&f->in, &to->offsets, &last, f->n, 1));
+  if (!first && last == to->values.rows) return TS_OK;
+  return ts_fail(TS_ERR_DATA,
+                 "%s: %s go from %lld to %lld, and there are %lld ids",
+                 x->ids->path, x->offsets->name, (long long)first,
+                 (long long)last, (long long)to->values.rows);
 }
 
 static ts_err open_weights(ts_dataset_file *f, ts_dataset_feature *to,
-                           const char *name) {
+                           const char *name, const ts_npy *ids) {
   char full[600];
   const ts_named_array *x;
   snprintf(full, sizeof full, "%.500s_weights", name);
@@ -136,6 +162,10 @@ static ts_err open_weights(ts_dataset_file *f, ts_dataset_feature *to,
                    "%s: has no array %s, and the table is weighted", f->in.path,
                    full);
   TS_DO(ts_npy_check_shape(x, 2));
+  if (ids->n_dims == 2 && x->is.n_dims == 2 && ids->dims[1] != x->is.dims[1])
+    return ts_fail(
+        TS_ERR_DATA, "%s: %s has %lld numbers in a row, and %s %lld ids",
+        x->path, full, (long long)x->is.dims[1], name, (long long)ids->dims[1]);
   to->weights.rows = x->is.n_bytes / x->is.size;
   TS_DO(ts_npy_view(&to->weights, f->in.arrays, x, TS_VIEW_TO_F32, 0, 1,
                     x->is.size));
@@ -170,5 +200,5 @@ ts_err ts_dataset_npy_feature(ts_dataset *d, ts_dataset_file *f, int32_t i) {
     TS_DO(open_bags(f, to, &x));
   else if (x.column < 0 && cols != 1)
     TS_DO(steps(f, &to->offsets, cols));
-  return weighted ? open_weights(f, to, name) : TS_OK;
+  return weighted ? open_weights(f, to, name, is) : TS_OK;
 }

@@ -335,7 +335,7 @@ const ts_key ts_schema[] = {
          "checkpoints, the newest"),
     FLAG(DECK, checkpoint.init_state, "false",
          "from that file optimizers' state and its step as well: training goes "
-         "on with other data"),
+         "on with other data; run.steps counts those steps, too"),
 
     NUMBER(DECK, metrics.window, INT, "10000000", "samples", 0, 1e12,
            "that window metrics look back, by whole steps; AUC at most 262144 "

@@ -7,7 +7,9 @@ bool ts_balance_is_on(const ts_config *c) {
   bool any = false;
   for (int32_t i = 0; i < c->n_tables; i++)
     any |= c->tables[i].pooling == TS_POOL_NONE;
-  return any && !strcmp(c->data.balance, "tokens");
+  /* Synthetic samples have as many ids as each other. */
+  return any && !strcmp(c->data.balance, "tokens") &&
+         strcmp(c->data.format, "synthetic") != 0;
 }
 
 int64_t ts_balance_most(const ts_config *c, int64_t n_global, int n_ranks) {

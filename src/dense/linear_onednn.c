@@ -140,7 +140,7 @@ static ts_err create_half(ts_linear *l) {
 /* By its shape alone, which all ranks see alike. */
 static bool has_pieces(const ts_linear *l) {
   const ts_linear_spec *s = &l->spec;
-  return s->varies && !l->half &&
+  return s->varies && !l->half && !s->part &&
          (int64_t)s->n_in * s->n_out <= TS_PIECE_WEIGHTS;
 }
 

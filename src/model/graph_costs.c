@@ -36,6 +36,7 @@ static void add_tokens(const ts_graph *g, const ts_tokens *t,
 
 ts_err ts_model_costs(const ts_model *m, ts_sample_costs *costs) {
   const ts_graph *g = (const ts_graph *)m;
+  const ts_config *c = g->spec.config;
   *costs = (ts_sample_costs){0};
   TS_DO(ts_mem_array(&costs->of, g->n_tokens, sizeof *costs->of, TS_TAG_DENSE));
   for (int32_t k = 0; k < g->n_tokens; k++) {
@@ -45,7 +46,10 @@ ts_err ts_model_costs(const ts_model *m, ts_sample_costs *costs) {
     ts_token_cost *to = &costs->of[costs->n++];
     to->feature = own->feature[0];
     to->token = own->n_features; /* what looking them up takes, in the least */
-    to->most = (int64_t)own->spec.batch_max * g->spec.config->run.accumulate;
+    /* Micro-batches are cut by samples: where there is room for as many tokens
+     * as these may have it is one of each. */
+    to->most = own->spec.batch_max;
+    if (!c->data.max_tokens) to->most *= c->run.accumulate;
     add_tokens(g, t, costs, to);
   }
   for (int32_t i = 0; i < g->n; i++)

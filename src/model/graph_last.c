@@ -143,15 +143,15 @@ ts_err ts_run_cut(const ts_tokens *t, const ts_layer_run *r, void *rows,
   return ts_run_kept(t, r, rows, rows, bytes);
 }
 
-/* The memory of V, which layer I gives, is cut as a value's before it. */
-static bool is_passed(const ts_graph *g, int32_t i, int32_t at,
-                      const ts_value *v) {
-  while (i >= 0 && g->layers[i]->passes) {
-    const ts_value *from = g->layers[i]->in[0].value;
-    if (from->x != v->x) return false;
-    if (from->last > at) return true;
-    i = from->from;
-  }
+/* Before output K of layer I some other is cut that has V's memory, as dropout
+ * passes it on. */
+static bool is_cut(const ts_graph *g, const ts_tokens *t, int32_t at, int32_t i,
+                   int32_t k, const ts_value *v) {
+  for (int32_t a = 0; a <= i; a++)
+    for (int32_t b = 0; b < (a < i ? g->layers[a]->n_out : k); b++) {
+      const ts_value *u = &g->layers[a]->out[b];
+      if (is_of(u, t) && u->last > at && u->x == v->x) return true;
+    }
   return false;
 }
 
@@ -163,7 +163,7 @@ ts_err ts_graph_keep_end(const ts_graph *g, const ts_layer *l,
   for (int32_t i = 0; i < at; i++)
     for (int32_t k = 0; k < g->layers[i]->n_out; k++) {
       const ts_value *v = &g->layers[i]->out[k];
-      if (is_of(v, t) && v->last > at && !is_passed(g, i, at, v))
+      if (is_of(v, t) && v->last > at && !is_cut(g, t, at, i, k, v))
         TS_DO(ts_run_cut(t, r, v->x, (size_t)v->stride * sizeof *v->x));
     }
   TS_DO(ts_run_cut(t, r, t->sample, sizeof *t->sample));

@@ -242,7 +242,12 @@ static ts_err report(const ts_matching *m, int64_t step, const char *missing,
     ts_note("rows by word: that file has %s; rows of other words are drawn "
             "from the seed",
             m->matched.text);
-  if (missing) ts_note("not in that file, drawn from the seed: %s", missing);
+  if (missing && m->here->checkpoint.init_state)
+    ts_note("not in that file: weights are drawn from the seed, and state of "
+            "optimizers begins anew: %s",
+            missing);
+  else if (missing)
+    ts_note("not in that file, drawn from the seed: %s", missing);
   if (left->n)
     ts_note("%lld tensors of that file are not of the model and were left out: "
             "%s",

@@ -236,7 +236,7 @@ static ts_err look(ts_plan_dense *d, double *gflops, ts_trainer *t,
                    const ts_model_spec *spec, double products, double n_ranks) {
   ts_err err = TS_OK;
   const ts_config *c = t->config;
-  const int32_t batch = spec->batch_share;
+  const int32_t batch = spec->batch_max;
   ts_rehearsal r = {.n_features = spec->n_features,
                     .n = batch < TIMED_SAMPLES ? batch : TIMED_SAMPLES};
   if (c->data.max_tokens && c->data.max_tokens < r.n)
@@ -268,7 +268,7 @@ ts_err ts_planning_dense(ts_plan_dense *d, double *gflops, ts_trainer *t,
                               .n_features = ts_feature_count(c),
                               .batch_max = (int32_t)ts_balance_most(
                                   c, (int64_t)batch * n_ranks, n_ranks),
-                              .batch_share = batch,
+                              .batch_share = c->run.accumulate > 1 ? 0 : batch,
                               .training = true,
                               .deferred = !gflops,
                               .kernels = &t->kernels,

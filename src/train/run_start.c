@@ -190,12 +190,23 @@ done:
   return err;
 }
 
+/* What weights begin with is not what is moved away before. */
+static ts_err is_own(const ts_config *c) {
+  if (!ts_file_is_same(c->checkpoint.dir, c->checkpoint.init_from))
+    return TS_OK;
+  return ts_fail(TS_ERR_DECK,
+                 "checkpoint.init_from is checkpoint.dir, whose content "
+                 "checkpoint.resume = \"never\" moves away: name another "
+                 "run.output");
+}
+
 ts_err ts_run_start_weights(ts_run *r) {
   ts_err err = TS_OK;
   const ts_config *c = r->config;
   ts_str taken = {0};
   const bool never = !strcmp(c->checkpoint.resume, "never");
   if (c->checkpoint.dir && never) {
+    TS_TRY(ts_settle(r->t, is_own(c)));
     TS_TRY(set_aside(c->checkpoint.dir, r->t->control));
     if (ts_mirror_of(c)) TS_TRY(set_aside(ts_mirror_of(c), r->t->control));
   } else if (c->checkpoint.dir) {

@@ -109,6 +109,20 @@ for ranks in 2 3; do
   check "lists of $ranks ranks" cmp "$work/best1.csv" "$work/best$ranks.csv"
 done
 
+# Evaluations go on with the last rows of a value alone, once where two layers pass
+# it on: as where one of them copies it.
+awk -F, 'NR > 1 { n = split($2, x, "|"); $2 = x[n] } { print $1 "," $2 "," $3 }' "$work/eval.csv" > "$work/last.csv"
+sed '/{ name = "looks"/,/{ name = "kept"/d; s/^model = { layers = (/&\
+  { name = "v"; kind = "linear"; in = "item"; units = 8; }, { name = "a"; kind = "dropout"; in = "v"; p = 0.2; },\
+  { name = "b"; kind = "dropout"; in = "v"; p = 0.3; }, { name = "looks"; kind = "attention"; in = "v"; },\
+  { name = "both"; kind = "multiply"; in = ["a", "b"]; }, { name = "kept"; kind = "add"; in = ["looks", "both"]; } );/; s/eval.csv/last.csv/' "$work/small.deck" > "$work/passed.deck"
+sed 's/{ name = "b"; kind = "dropout"; in = "v"; p = 0.3; }/{ name = "b"; kind = "scale"; in = "v"; factor = 1.0; }/' "$work/passed.deck" > "$work/copied.deck"
+check "two that pass on" "$TESSERA" train "$work/passed.deck" --quiet --set run.output="$work/passed"
+for how in passed copied; do
+  check "$how: lists" "$TESSERA" topk "$work/$how.deck" --quiet --set run.output="$work/passed" --k 5 --out "$work/$how.csv"
+done
+check "the same lists" cmp "$work/passed.csv" "$work/copied.csv"
+
 # A GPU's memory.
 emulated=$(dirname "$TESSERA")/tests/tessera-emulated
 if [ -x "$emulated" ]; then

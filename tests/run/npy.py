@@ -57,6 +57,10 @@ def own(folder, rnd):
     np.savez_compressed(folder + "/packed.npz", **x)
     for name, array in x.items():
         np.save("%s/own_%s.npy" % (folder, name), array)
+    # Numbers of 32 bits, two side by side, that are no ids.
+    numbers = rnd.integers(-50, 50, (n, 2)).astype("i4")
+    np.savez(folder + "/pairs.npz", labels=x["labels"], dense=numbers, a=x["a"], c=x["key"] % 50)
+    write_h5(folder + "/pairs.h5", n, x["labels"], numbers, {"a": (x["a"], None, None), "c": (x["key"] % 50, None, None)})
     # Two parts, cut at sample 170.
     for part, (begin, end) in enumerate([(0, 170), (170, n)]):
         y = {k: v[begin:end] for k, v in x.items() if k[:2] not in ("c_", "d_")}
@@ -200,7 +204,7 @@ def hostile(folder):
     array("nan", "sample 5: dense feature 0 is not a number", np.where(np.arange(n) == 5, np.nan, 0).reshape(n, 1), "dense")
     array("label", 'sample 4: label "label" is 2, neither 0 nor 1', (np.arange(n) == 4) * 2, "labels")
     case("no-ids", "has no array a, nor a_values, nor a column of sparse for it", archive({k: v for k, v in good.items() if k != "a"}))
-    case("no-labels", "has no array labels", archive({k: v for k, v in good.items() if k != "labels"}))
+    case("no-labels", "has no array label", archive({k: v for k, v in good.items() if k != "labels"}))
     case("none", "has none of the arrays that the deck names", archive({"x": good["a"]}))
 
     def bags(name, said, **more):
@@ -211,8 +215,9 @@ def hostile(folder):
     bags("no-offsets", "a_values has neither a_offsets nor a_lengths")
     bags("few-offsets", "a_offsets has 20 rows, 21 are expected", a_offsets=step[1:])
     bags("backwards", "sample 3: offsets go backwards", a_offsets=np.where(np.arange(n + 1) == 4, 1, step))
-    bags("leave", "offsets of sample 19 leave the values", a_offsets=np.where(np.arange(n + 1) == 20, 31, step))
-    bags("below", "offsets of sample 0 leave the values", a_offsets=np.where(np.arange(n + 1) == 0, -1, step))
+    bags("leave", "offsets of sample 9 leave the values", a_offsets=np.where(np.arange(n + 1) == 10, 31, step))
+    bags("end", "a_offsets go from 0 to 29, and there are 30 ids", a_offsets=np.where(np.arange(n + 1) == 20, 29, step))
+    bags("below", "a_offsets go from -1 to 30, and there are 30 ids", a_offsets=np.where(np.arange(n + 1) == 0, -1, step))
     bags("lengths", "a_lengths add up to 20, and there are 30 ids", a_lengths=np.ones(n, "i4"))
     bags("negative-length", "a_lengths of sample 2 is -1", a_lengths=np.where(np.arange(n) == 2, -1, 1))
     bags("long-length", "a_lengths of sample 2 is 9223372036854775807", a_lengths=np.where(np.arange(n) == 2, 2**63 - 1, 1))

@@ -54,6 +54,9 @@ for order in full block; do
     check "$way, $order: as HDF5" same "$way-$order" h5-$order
   done
 done
+pairs="({name=\"ab\";features=[\"a\"];},{name=\"c\";features=[\"c\"];})"
+for way in npz h5; do check "pairs of 32 bits, $way" go 2 pairs-$way own pairs.$way --set tables="$pairs" --set model.dense_features=2 --set data.shuffle=full; done
+check "pairs of 32 bits: as HDF5" same pairs-npz pairs-h5
 check "orders differ" test "$(losses h5-full)" != "$(losses h5-2)"
 check "a part of it is for validation" go 2 split own own.npz --set data.split.valid=0.2 --set run.valid_every=12
 check "the same of HDF5" go 2 split-h5 own own.h5 --set data.split.valid=0.2 --set run.valid_every=12
@@ -129,16 +132,20 @@ check "two files of ids: which" days 'are ids of the same samples: name one of t
 check "two files of ids: both" days 'are ids of the same samples: name one of them' 'two/day_*'
 check "the one" "$TESSERA" bench read "$work/days.deck" --set data.train=two/day_0_sparse.npy > "$work/out"
 rm "$work/two/day_0_labels.npy"
-check "a file that is missing" days 'two/day_0_*.npy: has no array labels' two/day_0_sparse.npy
+check "a file that is missing" days 'two/day_0_*.npy: has no array label' two/day_0_sparse.npy
 head -c 3000 "$work/one/day_1_dense.npy" > "$work/two/day_1_dense.npy"
 check "a file that is cut" days "two/day_1_dense.npy: dense: (90, 13) elements of 4 bytes don't fill its 2872 bytes" two/day_1_labels.npy
 mkdir "$work/few"; cp "$work"/multi/day_0_* "$work/few"
 $python - "$work/few/day_0_sparse_multi_hot.npz" <<'PY'
 import numpy, sys
 x = dict(numpy.load(sys.argv[1]))
-del x["7"]
+seven = x.pop("7")
 numpy.savez(sys.argv[1], **x)
+x["7"] = seven[:, :, None][:, :, :0]
+numpy.savez(sys.argv[1].replace("few/day_0", "few/day_1"), **x)
 PY
+for file in labels dense; do cp "$work/few/day_0_$file.npy" "$work/few/day_1_$file.npy"; done
+check "a member of another shape" days 'and not (N) or (N, K)' few/day_1_dense.npy
 check "a member that is missing" days 'day_0_sparse_multi_hot.npz: has no member 7.npy' few/day_0_dense.npy
 cp "$work/one/day_0_dense.npy" "$work/single.npy"
 check "an array alone" refused 'format npy takes an .npz, or files whose names are' single.npy

@@ -93,4 +93,6 @@ check "without a file" fails 2 "checkpoint.init_state needs checkpoint.init_from
 check "of tensors" fails 2 "checkpoint.init_state needs checkpoint.init_from" 1 --set checkpoint.init_state=true --set checkpoint.init_from=x.safetensors
 mkdir "$work/empty"
 check "an empty folder" fails 4 "checkpoint.init_from: $work/empty holds no checkpoint" 2 --set checkpoint.init_from="$work/empty"
+check "its own folder, moved away" fails 2 'checkpoint.init_from is checkpoint.dir, whose content checkpoint.resume = "never" moves away: name another run.output' 2 --set run.output="$work/words" --set checkpoint.init_from="$work/words/checkpoints" --set checkpoint.resume=never
+check "is there still" saved words
 passed

@@ -238,7 +238,7 @@ static ts_err look_back(ts_layer *l, const ts_layer_run *r) {
 static bool looks_back(const ts_layer *l) {
   const ts_attention *d = l->data;
   return ts_tokens_at(l->tokens)->kept && d->y && !l->out[0].half &&
-         l->out[0].stride == l->in[0].value->stride &&
+         !l->out[0].row && l->out[0].stride == l->in[0].value->stride &&
          ts_linear_has_some(d->in.linear);
 }
 
