@@ -53,11 +53,12 @@ typedef struct ts_cut {
   int n_ranks;
 } ts_cut;
 
-/* The end of the longest run from sample FROM on that costs no more than
- * LIMIT. */
+/* The end of the longest run of samples from FROM on that costs no more than
+ * LIMIT, or is one sample. */
 static int64_t run_end(const ts_cut *c, int64_t from, int64_t limit) {
   int64_t end = from, all = 0;
-  while (end < c->n && end - from < c->most && all + c->cost[end] <= limit)
+  while (end < c->n && end - from < c->most &&
+         (end == from || all + c->cost[end] <= limit))
     all += c->cost[end++];
   for (int32_t k = 0; k < c->costs->n; k++) {
     int64_t ids = 0;
@@ -77,6 +78,8 @@ static bool reaches(int64_t *start, const ts_cut *c, int64_t limit) {
   return start[c->n_ranks] == c->n;
 }
 
+/* A sample that costs more than the limit is a run of its own, so the others
+ * are cut as evenly as if it were not there. */
 void ts_balance_cut(int64_t *start, const ts_sample_costs *costs,
                     const int64_t *cost, const int32_t *lengths, int64_t n,
                     int n_ranks, int64_t most) {

@@ -90,6 +90,25 @@ TS_TEST(no_cut_is_better) {
   ck_assert_int_gt(none, 100);
 }
 
+/* A sample that is dearer than its share of all has a rank of its own, and the
+ * others share the rest. */
+TS_TEST(the_rest_is_even) {
+  ts_token_cost of[1] = {{.token = 1, .most = INT64_MAX}};
+  const ts_sample_costs costs = {0, 1, of};
+  int32_t lengths[64];
+  int64_t cost[64], start[9];
+  for (int at = 0; at < 64; at += 9) {
+    for (int i = 0; i < 64; i++) lengths[i] = i == at ? 1000 : 5;
+    ts_balance_costs(cost, &costs, lengths, 64);
+    ts_balance_cut(start, &costs, cost, lengths, 64, 8, 16);
+    for (int r = 0; r < 8; r++) {
+      const int64_t n = start[r + 1] - start[r];
+      ck_assert_int_ge(n, 1);
+      if (start[r] > at || start[r + 1] <= at) ck_assert_int_le(n, 12);
+    }
+  }
+}
+
 TS_TEST(costs) {
   ts_token_cost of[2] = {{.token = 3, .pair = 2}, {.token = 10}};
   const ts_sample_costs costs = {7, 2, of};
