@@ -20,7 +20,7 @@ static const char deck[] =
     "data = { format = \"synthetic\"; global_batch = 24; drop_last = true;\n"
     "  synthetic = { samples = 72; eval_samples = 24;\n"
     "                pooling = [1, 3, 2, 1]; }; };\n"
-    "checkpoint = { every = 2; };\n"
+    "checkpoint = { every = 2; async = false; };\n"
     "tables = (\n"
     "  { name = \"a\"; rows = 50; dim = 16; features = [\"fa\"];\n"
     "    optimizer = { kind = \"rowwise_adagrad\"; lr = 0.05; }; },\n"
@@ -42,7 +42,10 @@ static const struct ts_case {
   ts_args args;
   const char *sets[SETS_MAX];
 } cases[] = {
-    {ts_cmd_train, "run", {.target = "deck"}, {"run.eval_every=0"}},
+    {ts_cmd_train,
+     "run",
+     {.target = "deck"},
+     {"run.eval_every=0", "checkpoint.async=true"}},
     {ts_cmd_train,
      "run",
      {.target = "deck", .trace = "trace.json", .trace_steps = "1:3"},
@@ -244,9 +247,10 @@ enum { N_POINTS = sizeof points / sizeof *points };
 TS_TESTS(a_failed_command_leaves_nothing, 0, N_CASES *N_POINTS) {
   const struct ts_case *c = &cases[_i / N_POINTS];
   const bool slow = getenv("TESSERA_SANITIZED") != NULL;
-  /* Where there is no room for a copy the checkpoint does without; and what a
-   * pipeline, or a loader, has begun ahead of the last step may fail unseen. */
-  const bool may_pass = !strcmp(c->args.target, "checkpoint") ||
+  /* Where there is no room for a copy the checkpoint does without: only the
+   * first case and bench's make one.  And what a pipeline, or a loader, has
+   * begun ahead of the last step may fail unseen. */
+  const bool may_pass = _i == 0 || !strcmp(c->args.target, "checkpoint") ||
                         !strcmp(c->args.target, "pipeline") ||
                         !strcmp(c->args.target, "input");
   const unsigned never = (may_pass ? 0 : 1u << TS_OK) | 1u << TS_ERR_INTERNAL;
