@@ -15,7 +15,8 @@
 #include "base/str.h"
 #include "io/zip.h"
 
-/* What names of files of a prefix end in: one tells the prefix. */
+/* The ends of file names in a set of .npy files: the text before one of them
+ * is the prefix that the set's files share. */
 #define SPARSE "sparse.npy"
 #define MULTI_HOT "sparse_multi_hot.npz"
 static const char *const ends[] = {"labels.npy", "dense.npy", SPARSE,

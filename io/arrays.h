@@ -28,7 +28,7 @@ ts_err ts_arrays_sets(ts_strings *sets, const ts_strings *paths);
  */
 ts_err ts_arrays_open(ts_arrays **, const char *path);
 void ts_arrays_close(ts_arrays *);
-/* What messages call it. */
+/* The name of the set for messages. */
 const char *ts_arrays_path(const ts_arrays *);
 /* Bytes of the files that were looked into. */
 int64_t ts_arrays_bytes(const ts_arrays *);

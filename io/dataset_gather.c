@@ -113,7 +113,7 @@ static ts_err find_values(const ts_dataset_file *f, ts_wanted *w, int32_t i) {
   return TS_OK;
 }
 
-/* Of those of which no more are taken, so many. */
+/* Counts no more ids of a sample than max_length, which cuts the rest. */
 ts_err ts_dataset_lengths(ts_source *src, int32_t *n_ids,
                           const int32_t *features, int32_t n_features,
                           const int64_t *samples, int32_t n) {

@@ -25,6 +25,6 @@ typedef struct ts_npy_feature {
   int64_t column; /* -1: ids are the feature's alone */
 } ts_npy_feature;
 
-/* Of feature I, whose arrays are called NAME. */
+/* Finds the arrays of feature I, which are called NAME. */
 ts_err ts_npy_find_feature(const ts_dataset *, const ts_dataset_file *f,
                            int32_t i, const char *name, ts_npy_feature *);

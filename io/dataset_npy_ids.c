@@ -17,7 +17,7 @@ static int32_t numbered(const char *name) {
   return n && n < 6 && !p[n] ? atoi(p) - from : -1;
 }
 
-/* There are arrays of feature NAME alone. */
+/* *OWN: feature NAME has arrays of its own, so it is no column of sparse. */
 static ts_err has_own(const ts_dataset_file *f, const char *name, bool *own) {
   char full[600];
   const ts_named_array *x;

@@ -28,7 +28,8 @@ static bool probe(const char *path) {
 
 /* ---- how many samples ---------------------------------------------------- */
 
-/* Of the array NAME; stays -1 where there is none. */
+/* Takes the number of samples from array NAME, unless it is known already; it
+ * stays -1 where there is no such array. */
 static ts_err count_by(const ts_dataset_file *f, const char *name, int64_t *n) {
   const ts_named_array *x;
   if (*n >= 0) return TS_OK;

@@ -8,7 +8,7 @@
 
 enum { MAGIC_BYTES = 6 };
 
-/* What follows the key KEY of the literal, NULL where it is not there. */
+/* The text behind key KEY of the literal; NULL where the key is not there. */
 static const char *value_of(const char *header, const char *key) {
   const char *p = strstr(header, key);
   if (!p) return NULL;

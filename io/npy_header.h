@@ -22,9 +22,9 @@ typedef struct ts_npy {
   int64_t n_bytes; /* of the data, as shape and type say */
 } ts_npy;
 
-/* What the N bytes of START, from the file's first on, say; a file of N_FILE
- * bytes.  NULL: it is right as far as it goes, and n_bytes is set; else what is
- * wrong (static). */
+/* Parses the header in START, the first N bytes of a file of N_FILE bytes.
+ * Returns NULL where it is right, and sets n_bytes; else what is wrong
+ * (static). */
 const char *ts_npy_parse(ts_npy *, const char *start, int64_t n,
                          int64_t n_file);
 /* "(3, 4)" */

@@ -47,7 +47,7 @@ bool ts_parts_cost(const ts_parts *p) {
   return p->costs != NULL;
 }
 
-/* What the dearest part of the batch costs, parts beginning at START. */
+/* The cost of the dearest part of the batch; START: where parts begin. */
 static double dearest(const ts_parts *p, const int64_t *start) {
   double most = 0;
   for (int r = 0; r < p->n_ranks; r++) {

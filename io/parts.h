@@ -8,8 +8,8 @@
 
 typedef struct ts_parts ts_parts;
 
-/* Of batches of up to N samples of SOURCE; COSTS NULL, or samples that don't
- * differ: parts are as long as each other. */
+/* For batches of up to N samples of SOURCE.  Parts have as many samples each
+ * where COSTS is NULL or the source does not say how long samples are. */
 ts_err ts_parts_create(ts_parts **, ts_source *source, int64_t n, int n_ranks,
                        const ts_sample_costs *costs);
 void ts_parts_destroy(ts_parts *);
@@ -20,8 +20,8 @@ bool ts_parts_cost(const ts_parts *);
  * until the next call. */
 ts_err ts_parts_of(ts_parts *, const int64_t **start, const int64_t *samples,
                    int64_t first, int64_t n);
-/* Of all batches so far the dearest parts' costs, those of even parts, and the
- * means, added up: CUT, EVEN and MEAN. */
+/* Costs, added up over all batches so far: of the dearest part, of the dearest
+ * part if parts were even, and of the mean part. */
 typedef struct ts_parts_sums {
   double cut, even, mean;
 } ts_parts_sums;

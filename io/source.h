@@ -235,9 +235,9 @@ void ts_loader_fill(ts_loader *);
 ts_loader_state ts_loader_state_of(const ts_loader *);
 /* Number of the batch at which it ends, those before its start included. */
 int64_t ts_loader_end(const ts_loader *);
-/* What the dearest part of a batch cost beside the mean of all, over the
- * batches so far, and what it had been with parts that are as long as each
- * other; false where costs did not count. */
+/* The cost of a batch's dearest part as a multiple of the mean part's, over the
+ * batches so far: CUT as parts were, EVEN if they had as many samples each.
+ * False where costs did not count. */
 bool ts_loader_balance(ts_loader *, double *cut, double *even);
 /* Bytes of a batch's block as it is expected, 0: not known. */
 size_t ts_loader_batch_bytes(const ts_loader *);
