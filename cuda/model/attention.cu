@@ -101,3 +101,7 @@ ts_err ts_cuda_attention(const ts_attention_args *t) {
                       : TS_CUDA_LAUNCH(ts_attention_kernel<false>,
                                        ts_attention_shape(w), *t, w);
 }
+
+ts_err ts_cuda_attention_half(const ts_attention_args *t) {
+  return ts_cuda_attention(t);
+}

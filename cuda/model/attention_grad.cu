@@ -299,3 +299,7 @@ ts_err ts_cuda_attention_grad(const ts_attention_args *t) {
   }
   return biases ? ts_attention_sum_parts(t, parts) : TS_OK;
 }
+
+ts_err ts_cuda_attention_half_grad(const ts_attention_args *t) {
+  return ts_cuda_attention_grad(t);
+}

@@ -200,4 +200,6 @@ static ts_err attention_grad(const ts_attention_args *t) {
 void ts_attention_kernels_ref(ts_kernels *k) {
   k->attention = attention;
   k->attention_grad = attention_grad;
+  k->attention_half = attention;
+  k->attention_half_grad = attention_grad;
 }

@@ -273,6 +273,10 @@ typedef struct ts_token_times_args {
  * Scores are made anew, of softmax from lse, the logarithm of the sum of
  * exp(x_ij): memory grows with tokens, never with their squares.
  *
+ * Kernels *_half may round both factors of each product to bf16, to nearest
+ * even: q, k, v, d_o, m_ij p_ij and the gradient of x_ij.  Sums, softmax, silu
+ * and all arrays are f32, biases' gradients are of unrounded numbers.
+ *
  * Heads of a token lie side by side, tokens STRIDE floats apart.  A sequence's
  * numbers have the same bits wherever it is in a batch; tokens of no sequence
  * stay as they are. */
@@ -335,6 +339,8 @@ typedef struct ts_attention_args {
   X(places_backward, (const ts_places_args *))                                 \
   X(attention, (const ts_attention_args *))                                    \
   X(attention_grad, (const ts_attention_args *))                               \
+  X(attention_half, (const ts_attention_args *))                               \
+  X(attention_half_grad, (const ts_attention_args *))                          \
   X(targets, (const ts_targets_args *))                                        \
   X(candidates_forward, (const ts_candidates_args *))                          \
   X(candidates_rows, (const ts_candidates_args *))                             \

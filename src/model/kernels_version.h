@@ -25,6 +25,8 @@ void TS_REGISTER(ts_kernels *k) {
   k->dropout = dropout;
   k->attention = attention;
   k->attention_grad = attention_grad;
+  k->attention_half = attention; /* without instructions for it: in f32 */
+  k->attention_half_grad = attention_grad;
   k->full_softmax_part = full_softmax_part;
   k->full_softmax_slopes = full_softmax_slopes;
 }

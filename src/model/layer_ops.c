@@ -42,8 +42,10 @@ PASSES(batch_norm, ts_batch_norm_args, "batch norm")
 PASSES(max, ts_max_args, "max")
 PASSES(prepend, ts_prepend_args, "prepend")
 PASSES(pool, ts_pool_args, "pool")
-TASK(, attention, ts_attention_args, "attention")
-TASK(, attention_grad, ts_attention_args, "attention backward")
+TASK(static, attention, ts_attention_args, "attention")
+TASK(static, attention_grad, ts_attention_args, "attention backward")
+TASK(static, attention_half, ts_attention_args, "attention")
+TASK(static, attention_half_grad, ts_attention_args, "attention backward")
 TASK(, tokens, ts_tokens_args, "tokens")
 TASK(, targets, ts_targets_args, "targets")
 TASK(, candidates_forward, ts_candidates_args, "candidates")
@@ -58,6 +60,16 @@ TASK(, full_softmax_give, ts_full_softmax_args, "items backward")
 TASK(, target_figures, ts_target_figures_args, "figures")
 PASSES(places, ts_places_args, "positions")
 PASSES(fm, ts_fm_args, "interaction")
+
+ts_err ts_run_attention_pass(const ts_layer *l, const ts_layer_run *r,
+                             const ts_attention_args *a, ts_pass pass) {
+  const bool half = ts_linear_precision(l->spec->config->run.precision,
+                                        l->spec->kernels) == TS_PRECISION_BF16;
+  if (pass == TS_FORWARD)
+    return half ? ts_run_attention_half(l, r, a) : ts_run_attention(l, r, a);
+  return half ? ts_run_attention_half_grad(l, r, a)
+              : ts_run_attention_grad(l, r, a);
+}
 
 void ts_layer_times(const ts_layer *l, const ts_param *biases,
                     ts_attention_args *a) {

@@ -29,10 +29,9 @@ ts_err ts_run_prepend(const ts_layer *, const ts_layer_run *,
                       const ts_prepend_args *, ts_pass);
 ts_err ts_run_pool(const ts_layer *, const ts_layer_run *, const ts_pool_args *,
                    ts_pass);
-ts_err ts_run_attention(const ts_layer *, const ts_layer_run *,
-                        const ts_attention_args *);
-ts_err ts_run_attention_grad(const ts_layer *, const ts_layer_run *,
-                             const ts_attention_args *);
+/* By kernels *_half where products are of bf16 (ts_linear_precision). */
+ts_err ts_run_attention_pass(const ts_layer *, const ts_layer_run *,
+                             const ts_attention_args *, ts_pass);
 /* A gets the biases by time of a timed layer, (heads, buckets), and its tokens'
  * times. */
 void ts_layer_times(const ts_layer *, const ts_param *biases,

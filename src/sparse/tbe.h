@@ -37,7 +37,8 @@ typedef struct ts_tbe_spec {
 /* A cached group's state for one batch, from hold to release. */
 typedef struct ts_tbe_hold {
   ts_buffer slots; /* (N) uint32: where each id's row lies */
-  bool held;
+  bool held;       /* a prefetch is enqueued, a release is not */
+  bool in_place;   /* slots are those of held rows; the lanes' own */
 } ts_tbe_hold;
 
 /* Entries of a batch sorted by row: device memory of the batch, so that they

@@ -27,12 +27,18 @@ static ts_err prefetch_task(void *p, ts_lane *lane) {
   ts_buffer *slots = &a->input.hold->slots;
   TS_DO(ts_buffer_reserve(slots, (size_t)a->input.n_ids * 4));
   TS_DO(fill_rows(a->tbe, &a->input, slots->ptr));
-  return tier->ops->hold(tier, slots->ptr, a->input.n_ids, lane);
+  TS_DO(tier->ops->hold(tier, slots->ptr, a->input.n_ids, lane));
+  a->input.hold->in_place = true;
+  return TS_OK;
 }
 
+/* A prefetch may have failed on a lane of its own, which leaves slots that
+ * nobody filled. */
 static ts_err release_task(void *p, ts_lane *lane) {
   const ts_prefetch_arg *a = p;
   ts_tier *tier = a->tbe->tier;
+  if (!a->input.hold->in_place) return TS_OK;
+  a->input.hold->in_place = false;
   return tier->ops->release(tier, a->input.hold->slots.ptr, a->input.n_ids,
                             lane);
 }

@@ -1,6 +1,7 @@
 /* test_cache_lines.c - what the cache of a group holds, batch by batch, beside
  * a plain model of its rules; full sets, locks, what is given away.
  * ranks: 1  fake: 1 */
+#include "base/fault.h"
 #include "sparse/cache.h"
 #include "tests/sparse/cache_group.h"
 #include "tests/sparse/cache_model.h"
@@ -186,6 +187,33 @@ TS_TEST(held_twice) {
   ts_tbe_destroy(t);
   stop(&w);
 }
+
+#ifdef TS_FAULTS
+/* A prefetch that fails on its own lane holds nothing, and another lane, which
+ * has not failed, may be told to release it. */
+TS_TEST(released_unheld) {
+  static world w;
+  static batch b;
+  ts_lane *ahead = NULL;
+  const kind k = {"cached", "lru", "host", 1.0, 4, 0};
+  start(&w, "sgd", TS_F32, &k);
+  ts_tbe *t = group(&w);
+  ck_assert_ok(ts_lane_create(w.device, &ahead, "ahead", TS_LANE_DATA));
+  fill(&b, &w, 1, 30, true);
+  ck_assert_ok(ts_fault_set("alloc:0:1", 0));
+  (void)ts_tbe_prefetch(t, &b.in, ahead);
+  ck_assert_int_eq(ts_lane_sync(ahead), TS_ERR_NOMEM);
+  ck_assert_ok(ts_fault_set(NULL, 0));
+  ts_err_clear();
+  ck_assert_ok(ts_tbe_release(t, &b.in, w.lane));
+  ck_assert_ok(ts_lane_sync(w.lane));
+  ck_assert_int_eq(locks_of(t), 0);
+  empty(&b, &w);
+  ts_lane_destroy(ahead);
+  ts_tbe_destroy(t);
+  stop(&w);
+}
+#endif
 
 /* ---- what is given away -------------------------------------------------- */
 

@@ -202,8 +202,7 @@ static ts_err look(ts_layer *l, const ts_layer_run *r,
     TS_DO(ts_layer_begin(r, d->times, pass));
     ts_layer_times(l, d->times, &own);
   }
-  TS_DO(pass == TS_FORWARD ? ts_run_attention(l, r, &own)
-                           : ts_run_attention_grad(l, r, &own));
+  TS_DO(ts_run_attention_pass(l, r, &own, pass));
   if (!d->times) return TS_OK;
   if (pass == TS_BACKWARD) TS_DO(ts_layer_gave(r, &d->times, 1));
   return ts_layer_end(r, d->times, pass);

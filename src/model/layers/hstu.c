@@ -200,8 +200,7 @@ static ts_err attention(ts_layer *l, const ts_layer_run *r, int64_t n,
   const ts_hstu *t = l->data;
   if (t->n_biases) TS_DO(ts_layer_begin(r, t->biases[0], pass));
   const ts_attention_args a = args_of(l, r->batch, n);
-  TS_DO(pass == TS_FORWARD ? ts_run_attention(l, r, &a)
-                           : ts_run_attention_grad(l, r, &a));
+  TS_DO(ts_run_attention_pass(l, r, &a, pass));
   if (pass == TS_BACKWARD && t->n_biases)
     TS_DO(ts_layer_gave(r, t->biases, t->n_biases));
   return t->n_biases ? ts_layer_end(r, t->biases[0], pass) : TS_OK;
