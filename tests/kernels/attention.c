@@ -2,11 +2,27 @@
  * whole matrix of scores in double, whose gradients differences check.
  * ranks: 1  fake: 1  emulated: 1  isa: none
  * seconds: 300 */
+#include "base/dtype.h"
 #include "base/rng.h"
 #include "model/attention.h"
 #include "tests/kernels/layers.h"
 
-KT_CONTRACT("attention attention_grad")
+KT_CONTRACT("attention attention_grad attention_half attention_half_grad")
+
+/* Of kernels *_half a case has numbers of bf16, so that p's and dx's rounding
+ * alone is left, or any, whose bounds are wide. */
+typedef enum { PLAIN, HALF_EXACT, HALF } precision;
+static struct {
+  precision is;
+  double all, own; /* What rounding of all factors, and of p and dx, may change
+                      results by, in the units of lt_want. */
+} rounds = {PLAIN, 1, 0};
+
+static void set_precision(precision is) {
+  rounds.is = is;
+  rounds.all = is == HALF ? 0x1p-6 / 4e-6 : 1; /* of four factors in a row */
+  rounds.own = is == PLAIN ? 0 : 0x1p-8 / 4e-6;
+}
 
 /* ---- a head of a sequence, in double ------------------------------------- */
 
@@ -22,6 +38,8 @@ static struct {
   double p[LONG][LONG], dx[LONG][LONG], o[LONG][WIDE], lse[LONG];
   double kept[LONG][LONG]; /* m_ij */
   double size[LONG];       /* of a query's scores, without cancellation */
+  double dot[LONG];        /* d_o . o without cancellation */
+  double least;            /* what p is taken for at least where it rounds */
 } a;
 
 static int bucket(int i, int j) {
@@ -78,12 +96,14 @@ static void solve_row(int i) {
       sum += a.p[i][j] = exp(x[j] - most);
   }
   a.lse[i] = most + log(sum);
+  a.dot[i] = 0;
   memset(a.o[i], 0, sizeof a.o[i]);
   for (int j = 0; j < a.n; j++) {
     if (!a.silu) a.p[i][j] /= sum;
     const double p = a.kept[i][j] * a.p[i][j];
     for (int c = 0; c < a.v_dim; c++) a.o[i][c] += p * a.v[j][c];
     back += p * grad_of_p(i, j, false);
+    a.dot[i] += fabs(p) * grad_of_p(i, j, true);
   }
   for (int j = 0; j < a.n; j++) {
     const double dp = a.kept[i][j] * grad_of_p(i, j, false);
@@ -97,13 +117,14 @@ static void solve(void) {
   for (int i = 0; i < a.n; i++) solve_row(i);
 }
 
-/* What rounding may change a.dx[i][j] by is in proportion to that. */
+/* What rounding may change a.dx[i][j] by is in proportion to that; o, which it
+ * is made of where there is softmax, has p's rounding. */
 static double size_of_dx(int i, int j) {
   double back = a.kept[i][j] * grad_of_p(i, j, true);
   if (!sees(i, j)) return 0;
-  if (a.silu) return 2 * a.size[i] * back / a.norm;
+  if (a.silu) return 2 * a.size[i] * back / a.norm * rounds.all;
   for (int c = 0; c < a.v_dim; c++) back += fabs(a.d_o[i][c] * a.o[i][c]);
-  return a.p[i][j] * a.size[i] * back;
+  return a.p[i][j] * (a.size[i] * back * rounds.all + a.dot[i] * rounds.own);
 }
 
 static double gradient(char which, int i, int c, double *size) {
@@ -112,13 +133,14 @@ static double gradient(char which, int i, int c, double *size) {
     const int query = which == 'q' ? i : j, key = which == 'q' ? j : i;
     const double p =
         which == 'v' ? a.kept[j][i] * a.p[j][i] : a.scale * a.dx[query][key];
-    const double of = which == 'v' ? fabs(p) * a.size[j] + 0.01 / a.n
-                                   : a.scale * size_of_dx(query, key);
+    const double of = which == 'v'
+                          ? (fabs(p) + a.least) * a.size[j] * rounds.all
+                          : a.scale * size_of_dx(query, key);
     const double x = which == 'v'   ? a.d_o[j][c]
                      : which == 'q' ? a.k[j][c]
                                     : a.q[j][c];
     sum += p * x;
-    *size += of * fabs(x);
+    *size += (of + fabs(p) * rounds.own) * fabs(x);
   }
   return sum;
 }
@@ -235,6 +257,7 @@ static void read_head(const ts_attention_args *t, int64_t s, int h) {
   a.context = t->context;
   a.silu = t->kind == TS_ATTENTION_SILU;
   a.scale = t->scale, a.norm = t->norm != 0 ? (double)t->norm : a.n;
+  a.least = rounds.is == HALF && a.silu ? 1 / a.norm : 0.01 / a.n;
   a.slope = t->slopes ? (double)t->slopes[h] : 0;
   a.n_buckets = t->bias ? t->n_buckets : 0;
   const int n = a.causal ? a.n_buckets : 2 * a.n_buckets - 1;
@@ -253,13 +276,14 @@ static void expect_row(const ts_attention_args *t, int64_t at, int h, int i) {
   for (int c = 0; c < a.v_dim; c++) {
     size = 0;
     for (int j = 0; j < a.n; j++)
-      size += fabs(a.kept[i][j] * a.p[i][j] * a.v[j][c]) + 0.01 / a.n;
+      size += fabs(a.kept[i][j] * a.p[i][j] * a.v[j][c]) + a.least;
     lt_want(t->o, at * t->o_stride + h * a.v_dim + c, a.o[i][c],
-            size * a.size[i]);
+            size * (a.size[i] * rounds.all + rounds.own));
     const double dv = gradient('v', i, c, &size);
     lt_want(t->dv, at * t->v_stride + h * a.v_dim + c, dv, size);
   }
-  if (!a.silu) lt_want(t->lse, at * t->n_heads + h, a.lse[i], a.size[i]);
+  if (!a.silu)
+    lt_want(t->lse, at * t->n_heads + h, a.lse[i], a.size[i] * rounds.all);
   for (int c = 0; c < a.dim; c++) {
     const double dq = gradient('q', i, c, &size);
     lt_want(t->dq, at * t->q_stride + h * a.dim + c, dq, size + 1e-3);
@@ -307,11 +331,16 @@ static const int lengths[] = {0,  1,  2,  15, 16, 17,  31,  32,  33,  47,
                               1,  50, 80, 20, 10, 200, 239, 241, 300};
 static const int dims[] = {1, 7, 16, 50, 64}, v_dims[] = {1, 5, 16, 33, 64, 80};
 
+static ts_err run_forward(const ts_kernels *k, const ts_attention_args *t) {
+  return rounds.is == PLAIN ? k->attention(t) : k->attention_half(t);
+}
+
 static ts_err run_both(const ts_kernels *k, const void *arg) {
   ts_attention_args t = *(const ts_attention_args *)arg;
   kt_at_all(&t, sizeof t);
-  TS_DO(k->attention(&t));
-  return k->attention_grad(&t);
+  TS_DO(run_forward(k, &t));
+  return rounds.is == PLAIN ? k->attention_grad(&t)
+                            : k->attention_half_grad(&t);
 }
 
 /* Sequences of lengths that are among the first N_LENGTHS; tokens of nobody
@@ -346,14 +375,21 @@ static void draw_times(ts_attention_args *t) {
   if (kt_below(4)) t->dtime_bias = lt_out((int64_t)t->n_heads * t->n_times, 4);
 }
 
+static float *factors(int64_t n) {
+  float *x = lt_numbers(n, 1);
+  for (int64_t i = 0; rounds.is == HALF_EXACT && i < n; i++)
+    x[i] = ts_bf16_to_f32(ts_f32_to_bf16(x[i]));
+  return x;
+}
+
 static void draw_arrays(ts_attention_args *t, bool bias, bool slopes) {
   const int n = t->n_heads * t->dim, n_v = t->n_heads * t->v_dim;
   t->q_stride = n + kt_below(3), t->k_stride = n + kt_below(3);
   t->v_stride = n_v + kt_below(3), t->o_stride = n_v + kt_below(3);
-  t->q = lt_numbers(t->n_tokens * t->q_stride, 1);
-  t->k = lt_numbers(t->n_tokens * t->k_stride, 1);
-  t->v = lt_numbers(t->n_tokens * t->v_stride, 1);
-  t->d_o = lt_numbers(t->n_tokens * t->o_stride, 1);
+  t->q = factors(t->n_tokens * t->q_stride);
+  t->k = factors(t->n_tokens * t->k_stride);
+  t->v = factors(t->n_tokens * t->v_stride);
+  t->d_o = factors(t->n_tokens * t->o_stride);
   t->o = lt_out(t->n_tokens * t->o_stride, 4);
   t->out = t->o;
   t->lse =
@@ -392,7 +428,8 @@ static ts_attention_args draw(int i, int n_lengths, int n_sequences,
   return t;
 }
 
-TS_TEST(short_ones) {
+TS_TESTS(short_ones, PLAIN, HALF + 1) {
+  set_precision(_i);
   for (int i = 0; i < 40; i++) {
     lt_begin();
     const ts_attention_args t = draw(i, 14, 6, 4);
@@ -402,19 +439,22 @@ TS_TEST(short_ones) {
 }
 
 /* One at a time: tasks are parts of it where threads are many. */
-TS_TESTS(long_ones, 0, 12) {
+TS_TESTS(long_ones, 0, 36) {
+  const int i = _i % 12;
   lt_begin();
-  const ts_attention_args t = draw(_i + 4, TEST_COUNT(lengths), 1 + _i % 2, 2);
+  set_precision(_i / 12);
+  const ts_attention_args t = draw(i + 4, TEST_COUNT(lengths), 1 + i % 2, 2);
   expect(&t);
   lt_check(run_both, &t);
 }
 
 /* Biases of minus infinity: a window, whose first keys have no part of it. */
-TS_TESTS(windows, 0, 2) {
+TS_TESTS(windows, 0, 4) {
   ts_attention_args t = {0};
+  set_precision(_i / 2);
   while (t.max_length < 100 || t.n_buckets < 3) {
     lt_begin();
-    t = draw(12 - 6 * _i, 21, 3, 2);
+    t = draw(12 - 6 * (_i % 2), 21, 3, 2);
   }
   const int n = t.causal ? t.n_buckets : 2 * t.n_buckets - 1;
   float *bias = (float *)t.bias;
@@ -438,9 +478,9 @@ static ts_err run_last(const ts_kernels *k, const void *arg) {
   kt_at_all(&all, sizeof all);
   kt_at_all(&kept, sizeof kept);
   kt_at_all(&alone, sizeof alone);
-  TS_DO(k->attention(&all));
-  TS_DO(k->attention(&kept));
-  return kt_apart() ? TS_OK : k->attention(&alone); /* hosts alone have it */
+  TS_DO(run_forward(k, &all));
+  TS_DO(run_forward(k, &kept));
+  return kt_apart() ? TS_OK : run_forward(k, &alone); /* hosts alone have it */
 }
 
 static void same_last(const float *x, const float *y, int64_t from, int64_t n,
@@ -471,17 +511,18 @@ static void look_last(const void *arg) {
 }
 
 /* Mostly one of each sequence, and once all. */
-TS_TESTS(last_ones, 0, 6) {
+TS_TESTS(last_ones, 0, 12) {
   last p;
   lt_begin();
-  p.all = draw(_i + 4, TEST_COUNT(lengths), 1 + _i % 3, 2);
+  set_precision(_i / 6 * HALF);
+  p.all = draw(_i % 6 + 4, TEST_COUNT(lengths), 1 + _i % 3, 2);
   p.kept = p.all;
   int64_t *kept = kt_array(p.all.n_sequences + 1, 8, 0);
   kept[0] = 0;
   for (int64_t s = 0; s < p.all.n_sequences; s++) {
     const int64_t n = p.all.offsets[s + 1] - p.all.offsets[s];
     const int64_t some = kt_below(3) ? 1 : n ? kt_below((int32_t)n) + 1 : 0;
-    kept[s + 1] = kept[s] + (some < n && _i != 5 ? some : n);
+    kept[s + 1] = kept[s] + (some < n && _i % 6 != 5 ? some : n);
   }
   p.kept.kept = kept;
   /* Both begin with the same numbers: what neither writes is equal then. */
@@ -538,10 +579,11 @@ static void look_pair(const void *arg) {
   if (t->lse) SAME(lse, t->n_heads);
 }
 
-TS_TESTS(alone, 0, 4) {
+TS_TESTS(alone, 0, 8) {
   pair p;
   lt_begin();
-  p.batch = draw(_i * 3 + 4, 21, 5, 3);
+  set_precision(_i / 4 * HALF);
+  p.batch = draw(_i % 4 * 3 + 4, 21, 5, 3);
   const ts_attention_args *t = &p.batch;
   const int64_t s = kt_below((int32_t)t->n_sequences);
   int64_t *offsets = kt_zeros(2, 8);
