@@ -49,6 +49,7 @@ static ts_err host_kernels(ts_kernels *k, const char *isa) {
   if (bf16) {
     k->isa = "avx512_bf16";
     ts_dense_kernels_avx512_bf16(k);
+    ts_model_kernels_avx512_bf16(k);
   }
   return TS_OK;
 }

@@ -52,9 +52,9 @@ static int64_t least_of(int64_t a, int64_t b) {
   return a < b ? a : b;
 }
 
-/* N floats of a thread's scratch; whole vectors. */
-static float *cut_off(float **from, int64_t n) {
-  float *p = *from;
+/* N numbers or factors of a thread's scratch; whole vectors. */
+static void *cut_off(float **from, int64_t n) {
+  void *p = *from;
   *from += padded(n);
   return p;
 }
@@ -158,23 +158,41 @@ static void add_time_bias(const attention_head *d, const attention_tile *w,
 
 /* ---- scores, with what is added to them ---------------------------------- */
 
-/* X (keys, TILE) from queries QT (dim, TILE), which are scaled.  Before the
- * panel of a corner's diagonal it's left as it is. */
+/* Rows as factors along them. */
+typedef struct attention_side {
+  const factor *x;
+  int64_t stride;
+} attention_side;
+
+static attention_side side_of(factor *room, const float *x, int64_t stride,
+                              int64_t n, int32_t dim) {
+  attention_side s;
+  s.x = rows_along(room, x, &stride, n, dim);
+  s.stride = stride;
+  return s;
+}
+
+/* X (keys, TILE) from keys, the tile's first one at AT, and queries QT (dim,
+ * TILE), which are scaled.  Before the panel of a corner's diagonal it's left
+ * as it is. */
 static void scores_of(const attention_head *d, const attention_tile *w,
-                      float *restrict x, const float *qt) {
+                      float *restrict x, const attention_side *keys, int64_t at,
+                      const factor *qt) {
   const ts_attention_args *t = d->t;
   float near[2 * TILE];
   product_along(&(tile_product){.c = x,
-                                .a = TS_HEAD_ROW(d, k, k_stride, dim, w->j),
+                                .a = keys->x + at * keys->stride,
                                 .b = qt,
                                 .c_r = TILE,
-                                .a_r = t->k_stride,
+                                .a_r = keys->stride,
                                 .b_k = TILE,
                                 .n_r = w->n_j,
                                 .n_k = t->dim,
                                 .n_panels = (int32_t)(w->lanes / LANES),
                                 .from_panel = w->skip / LANES,
                                 .part = w->corner ? PANELS_FROM_ROW : WHOLE});
+  for (int64_t r = 0; scale_left(t) != 1 && r < w->n_j; r++)
+    TS_EACH(c, w->lanes) x[r * TILE + c] *= scale_left(t);
   if (t->time_bias) add_time_bias(d, w, x);
   if (!t->bias && !t->slopes) return;
   near_of(d, w, near);
@@ -228,8 +246,11 @@ static void drop_pairs(const attention_tile *w, float *restrict x,
 /* ---- forward ------------------------------------------------------------- */
 
 typedef struct attention_room {
-  float *qt, *o, *most, *sum; /* of GROUP queries; qt tile by tile */
-  float *v, *x, *rows;        /* of a tile */
+  factor *qt;            /* of GROUP queries, tile by tile */
+  float *o, *most, *sum; /* of these */
+  float *x;              /* of a tile */
+  factor *v, *p, *rows;  /* of a tile; rows: of queries, then of keys */
+  attention_side keys;
 } attention_room;
 
 static attention_room room_of(const ts_attention_args *t, float *from) {
@@ -241,15 +262,16 @@ static attention_room room_of(const ts_attention_args *t, float *from) {
   m.sum = cut_off(&from, GROUP);
   m.v = cut_off(&from, TILE * v_dim);
   m.x = cut_off(&from, TILE * TILE);
-  m.rows = from;
+  m.p = cut_off(&from, TILE * TILE / PER);
+  m.rows = cut_off(&from, TILE * dim);
   return m;
 }
 
-/* X becomes exp(x - most so far); FACTOR: what those before it are times. */
+/* X becomes exp(x - most so far); TIMES: what those before it are times. */
 static void soft_tile(const attention_tile *w, float *restrict x,
                       float *restrict most, float *restrict sum,
-                      float *restrict factor) {
-  TS_EACH(c, w->lanes) factor[c] = most[c];
+                      float *restrict times) {
+  TS_EACH(c, w->lanes) times[c] = most[c];
   for (int64_t r = 0; r < w->n_j; r++) {
     float *row = x + r * TILE;
     const int64_t from = row_start(w, r, row, -INFINITY);
@@ -259,8 +281,8 @@ static void soft_tile(const attention_tile *w, float *restrict x,
     }
   }
   TS_EACH(c, w->lanes) {
-    factor[c] = exp_below(factor[c] - most[c]);
-    sum[c] *= factor[c];
+    times[c] = exp_below(times[c] - most[c]);
+    sum[c] *= times[c];
   }
   for (int64_t r = 0; r < w->n_j; r++) {
     const int64_t from = row_from(w, r);
@@ -288,10 +310,10 @@ static void forward_tile(const attention_head *d, const attention_room *m,
   const attention_tile w = tile_of(d, i, j);
   const int64_t pad = padded(t->v_dim);
   const bool soft = t->kind == TS_ATTENTION_SOFTMAX;
-  float factor[TILE], mask[TILE * TILE];
-  scores_of(d, &w, m->x, m->qt + at * padded(t->dim));
+  float times[TILE], mask[TILE * TILE];
+  scores_of(d, &w, m->x, &m->keys, 0, m->qt + at * padded(t->dim));
   if (soft)
-    soft_tile(&w, m->x, m->most + at, m->sum + at, factor);
+    soft_tile(&w, m->x, m->most + at, m->sum + at, times);
   else
     silu_tile(&w, m->x, d->norm);
   if (t->drop > 0) {
@@ -299,9 +321,9 @@ static void forward_tile(const attention_head *d, const attention_room *m,
     drop_pairs(&w, m->x, mask);
   }
   product_across(&(tile_product){.c = m->o + at * pad,
-                                 .a = m->x,
+                                 .a = tile_across(m->p, m->x, w.n_j, w.n_i),
                                  .b = m->v,
-                                 .factor = soft ? factor : NULL,
+                                 .times = soft ? times : NULL,
                                  .c_r = pad,
                                  .a_r = 1,
                                  .b_k = pad,
@@ -333,7 +355,7 @@ static void put_queries(const attention_head *d, const attention_room *m,
 static void forward_group(const attention_head *d, int64_t from,
                           float *scratch) {
   const ts_attention_args *t = d->t;
-  const attention_room m = room_of(t, scratch);
+  attention_room m = room_of(t, scratch);
   const int64_t n = least_of(GROUP, d->length - from);
   const int64_t end = ts_attention_is_open(t, from) ? d->length : from + n;
   /* Tiles lie where they do if all queries are wanted: their bits do, too. */
@@ -341,20 +363,23 @@ static void forward_group(const attention_head *d, int64_t from,
   const int64_t begin = first / TILE * TILE;
   for (int64_t i = begin; i < n; i += TILE) {
     const int64_t n_i = least_of(TILE, n - i), none = first > i ? first - i : 0;
-    const int64_t pad = padded(t->dim);
-    TS_EACH(c, none * pad) m.rows[c] = 0;
-    pack_rows(m.rows + none * pad,
-              TS_HEAD_QUERY(d, q, q_stride, dim, from + i + none), t->q_stride,
-              n_i - none, t->dim, t->scale);
-    turn_rows(m.qt + i * padded(t->dim), m.rows, n_i, t->dim);
+    const int64_t n_c = factors_of(t->dim);
+    TS_EACH(c, none * padded(n_c)) m.rows[c] = 0;
+    pack_along(m.rows + none * padded(n_c),
+               TS_HEAD_QUERY(d, q, q_stride, dim, from + i + none), t->q_stride,
+               n_i - none, t->dim, packed_scale(t));
+    turn_rows(m.qt + i * padded(t->dim), m.rows, n_i, n_c);
   }
   TS_EACH(i, GROUP) {
     m.most[i] = -FLT_MAX; /* minus infinity may be a score */
     m.sum[i] = 0;
   }
   for (int64_t j = 0; j < end; j += TILE) {
-    pack_rows(m.v, TS_HEAD_ROW(d, v, v_stride, v_dim, j), t->v_stride,
-              least_of(TILE, d->length - j), t->v_dim, 1);
+    const int64_t n_j = least_of(TILE, d->length - j);
+    m.keys = side_of(m.rows, TS_HEAD_ROW(d, k, k_stride, dim, j), t->k_stride,
+                     n_j, t->dim);
+    pack_across(m.v, TS_HEAD_ROW(d, v, v_stride, v_dim, j), t->v_stride, n_j,
+                t->v_dim);
     for (int64_t i = begin; i < n; i += TILE)
       if (ts_attention_sees(t, from + i, j))
         forward_tile(d, &m, from + i, i, j);
@@ -370,7 +395,7 @@ static ts_err attention(const ts_attention_args *t) {
   const int64_t groups = groups_of(t);
   const int64_t n = t->n_sequences * t->n_heads * groups;
   const int64_t each = (GROUP + TILE) * (padded(t->dim) + padded(t->v_dim)) +
-                       2 * GROUP + TILE * TILE;
+                       2 * GROUP + 2 * TILE * TILE;
   float *scratch;
   TS_DO(ts_mem_many(scratch, omp_get_max_threads() * each, ACTIVATIONS));
 #pragma omp parallel for schedule(dynamic)

@@ -10,17 +10,21 @@
 #include "model/attention_body.h"
 
 typedef struct grad_room {
-  float *k, *dk, *dv;              /* of a GROUP of keys */
-  float *q, *d_o, *qt, *d_ot, *dq; /* of a tile of queries */
-  float *lse, *dot;                /* of these; dot: d_o . o */
-  float *x, *dx;                   /* of a tile: p and its gradient */
-  float *part;                     /* of the biases' gradients */
-  bool queries, keys;              /* whose gradients are wanted */
+  factor *k;                       /* of a GROUP of keys, across them */
+  attention_side k_along, v_along; /* of these, along them */
+  float *dk, *dv;
+  factor *q, *d_o, *qt, *d_ot;        /* of a tile of queries */
+  float *dq, *lse, *dot;              /* of these; dot: d_o . o */
+  float *x, *dx;                      /* of a tile: p and its gradient */
+  factor *rows, *k_rows, *v_rows, *p; /* room for factors */
+  float *part;                        /* of the biases' gradients */
+  bool queries, keys;                 /* whose gradients are wanted */
 } grad_room;
 
 static int64_t grad_floats(const ts_attention_args *t) {
-  return (GROUP + 2 * TILE) * (2 * padded(t->dim) + padded(t->v_dim)) +
-         2 * TILE + 2 * TILE * TILE;
+  const int64_t most = t->dim > t->v_dim ? t->dim : t->v_dim;
+  return (GROUP + TILE) * (3 * padded(t->dim) + 2 * padded(t->v_dim)) +
+         TILE * padded(most) + 2 * TILE + 3 * TILE * TILE;
 }
 
 static grad_room grad_room_of(const ts_attention_args *t, float *from) {
@@ -37,6 +41,10 @@ static grad_room grad_room_of(const ts_attention_args *t, float *from) {
   m.dot = cut_off(&from, TILE);
   m.x = cut_off(&from, TILE * TILE);
   m.dx = cut_off(&from, TILE * TILE);
+  m.p = cut_off(&from, TILE * TILE);
+  m.rows = cut_off(&from, TILE * (dim > v_dim ? dim : v_dim));
+  m.k_rows = cut_off(&from, GROUP * dim);
+  m.v_rows = cut_off(&from, GROUP * v_dim);
   return m;
 }
 
@@ -45,11 +53,9 @@ static void load_queries(const attention_head *d, const grad_room *m, int64_t i,
                          int64_t n_i) {
   const ts_attention_args *t = d->t;
   const float *d_o = TS_HEAD_ROW(d, d_o, o_stride, v_dim, i);
-  pack_rows(m->q, TS_HEAD_ROW(d, q, q_stride, dim, i), t->q_stride, n_i, t->dim,
-            t->scale);
-  pack_rows(m->d_o, d_o, t->o_stride, n_i, t->v_dim, 1);
-  turn_rows(m->qt, m->q, n_i, t->dim);
-  turn_rows(m->d_ot, m->d_o, n_i, t->v_dim);
+  pack_both(m->qt, m->q, m->rows, TS_HEAD_ROW(d, q, q_stride, dim, i),
+            t->q_stride, n_i, t->dim, packed_scale(t));
+  pack_both(m->d_ot, m->d_o, m->rows, d_o, t->o_stride, n_i, t->v_dim, 1);
   if (t->kind != TS_ATTENTION_SOFTMAX) return;
   for (int64_t c = 0; c < n_i; c++) {
     const float *o = TS_HEAD_ROW(d, out, o_stride, v_dim, i + c);
@@ -137,13 +143,13 @@ static void add_time_grad(const attention_head *d, const attention_tile *w,
 }
 
 /* C (rows of keys, from AT on) += X (keys, queries) times rows of B. */
-static void add_to_keys(const attention_tile *w, float *c, const float *x,
-                        const float *b, int64_t pad) {
+static void add_to_keys(const attention_tile *w, float *c, const factor *x,
+                        const factor *b, int64_t pad) {
   product_along(&(tile_product){.c = c,
                                 .a = x,
                                 .b = b,
                                 .c_r = pad,
-                                .a_r = TILE,
+                                .a_r = TILE / PER,
                                 .b_k = pad,
                                 .n_r = w->n_j,
                                 .n_k = w->n_i,
@@ -159,12 +165,12 @@ static void grad_tile(const attention_head *d, const grad_room *m, int64_t i,
   const attention_tile w = tile_of(d, i, j);
   const int64_t dim = padded(t->dim), v_dim = padded(t->v_dim);
   float mask[TILE * TILE];
-  scores_of(d, &w, m->x, m->qt);
+  scores_of(d, &w, m->x, &m->k_along, at, m->qt);
   product_along(&(tile_product){.c = m->dx,
-                                .a = TS_HEAD_ROW(d, v, v_stride, v_dim, j),
+                                .a = m->v_along.x + at * m->v_along.stride,
                                 .b = m->d_ot,
                                 .c_r = TILE,
-                                .a_r = t->v_stride,
+                                .a_r = m->v_along.stride,
                                 .b_k = TILE,
                                 .n_r = w.n_j,
                                 .n_k = t->v_dim,
@@ -180,15 +186,17 @@ static void grad_tile(const attention_head *d, const grad_room *m, int64_t i,
     silu_grad(&w, m->x, m->dx, d->norm);
   if (t->drop > 0) drop_pairs(&w, m->x, mask);
   if (m->keys) {
-    add_to_keys(&w, m->dv + at * v_dim, m->x, m->d_o, v_dim);
-    add_to_keys(&w, m->dk + at * dim, m->dx, m->q, dim);
+    add_to_keys(&w, m->dv + at * v_dim, tile_along(m->p, m->x, w.n_j, w.n_i),
+                m->d_o, v_dim);
+    add_to_keys(&w, m->dk + at * dim, tile_along(m->p, m->dx, w.n_j, w.n_i),
+                m->q, dim);
     if (t->dbias) add_bias_grad(d, &w, m->dx, m->part);
     if (t->dtime_bias) add_time_grad(d, &w, m->dx, m->part);
   }
   if (m->queries)
     product_across(&(tile_product){.c = m->dq,
-                                   .a = m->dx,
-                                   .b = m->k + at * dim,
+                                   .a = tile_across(m->p, m->dx, w.n_j, w.n_i),
+                                   .b = m->k + at / PER * dim,
                                    .c_r = dim,
                                    .a_r = 1,
                                    .b_k = dim,
@@ -206,8 +214,11 @@ static void begin_keys(const attention_head *d, grad_room *m, int64_t from,
   const int64_t n_biases =
       t->dbias || t->dtime_bias ? ts_attention_biases(t) : 0;
   const int64_t part = ts_attention_part(d->s, d->begin, GROUP) + from / GROUP;
-  pack_rows(m->k, TS_HEAD_ROW(d, k, k_stride, dim, from), t->k_stride, n,
-            t->dim, 1);
+  const float *k = TS_HEAD_ROW(d, k, k_stride, dim, from);
+  const float *v = TS_HEAD_ROW(d, v, v_stride, v_dim, from);
+  m->k_along = side_of(m->k_rows, k, t->k_stride, n, t->dim);
+  m->v_along = side_of(m->v_rows, v, t->v_stride, n, t->v_dim);
+  pack_across(m->k, k, t->k_stride, n, t->dim);
   if (!m->keys) return;
   memset(m->dk, 0, (size_t)(n * padded(t->dim)) * sizeof *m->dk);
   memset(m->dv, 0, (size_t)(n * padded(t->v_dim)) * sizeof *m->dv);
@@ -224,7 +235,7 @@ static void put_keys(const attention_head *d, const grad_room *m, int64_t from,
     float *dv = TS_HEAD_ROW(d, dv, v_stride, v_dim, from + j);
     const float *k = m->dk + j * padded(t->dim);
     const float *v = m->dv + j * padded(t->v_dim);
-    TS_EACH(c, t->dim) dk[c] = k[c];
+    TS_EACH(c, t->dim) dk[c] = scale_left(t) * k[c];
     TS_EACH(c, t->v_dim) dv[c] = v[c];
   }
 }

@@ -3,7 +3,8 @@
  *
  * Six rows of C, up to four panels of 16 columns, stay in registers over k:
  * rows of A are spread, B's panels are read as they lie.  Both sides come from
- * the cache; what is packed is padded to whole panels. */
+ * the cache; what is packed is padded to whole panels.  With TS_HALF a factor
+ * is two of bf16 that are neighbours along k (attention_half_body.h). */
 #pragma once
 
 #include <string.h>
@@ -18,6 +19,44 @@ enum {
   TILE_PANELS = TS_WIDTH == 16 ? 4 : 1
 };
 
+static int64_t padded(int64_t n) {
+  return (n + LANES - 1) / LANES * LANES;
+}
+
+/* TO (padded(n_c), TILE) = the transpose of the first N rows of FROM (TILE,
+ * padded(n_c)), by squares of four; factors of any kind, of 32 bits. */
+static void turn_rows(void *restrict to, const void *restrict from, int64_t n,
+                      int64_t n_c) {
+  const int64_t pad = padded(n_c);
+  for (int64_t r = 0; r < n; r += 4)
+    for (int64_t c = 0; c < n_c; c += 4) {
+      ts_v4 x[4], y[4];
+      for (int k = 0; k < 4; k++)
+        memcpy(&x[k], (const float *)from + (r + k) * pad + c, sizeof x[k]);
+      y[0] = TS_SHUFFLE4(x[0], x[1], 0, 4, 1, 5);
+      y[1] = TS_SHUFFLE4(x[2], x[3], 0, 4, 1, 5);
+      y[2] = TS_SHUFFLE4(x[0], x[1], 2, 6, 3, 7);
+      y[3] = TS_SHUFFLE4(x[2], x[3], 2, 6, 3, 7);
+      for (int k = 0; k < 4; k++) {
+        const ts_v4 z =
+            k % 2 ? TS_SHUFFLE4(y[k - k % 2], y[k - k % 2 + 1], 2, 3, 6, 7)
+                  : TS_SHUFFLE4(y[k], y[k + 1], 0, 1, 4, 5);
+        memcpy((float *)to + (c + k) * TILE + r, &z, sizeof z);
+      }
+    }
+}
+
+#ifdef TS_HALF
+#include "model/attention_half_body.h"
+#else
+#include "model/attention_float_body.h"
+#endif
+
+/* Factors of N numbers. */
+static int64_t factors_of(int64_t n) {
+  return (n + PER - 1) / PER;
+}
+
 /* Tiles on the diagonal are half empty: what of them is left out.  Zeros
  * remain within the six rows. */
 typedef enum {
@@ -28,12 +67,13 @@ typedef enum {
 } tile_part;
 
 /* C (n_r, 16 n_panels) = the sum over k of A[r][k] B[k][c]; where ADD, on top
- * of FACTOR[r] C (NULL: C). */
+ * of TIMES[r] C (NULL: C). */
 typedef struct tile_product {
   float *c;
-  const float *a, *b, *factor;
+  const factor *a, *b;
+  const float *times;
   int64_t c_r, a_r, b_k; /* strides */
-  int64_t n_r, n_k;
+  int64_t n_r, n_k;      /* n_k: numbers; beyond them one of the factors is 0 */
   int32_t n_panels;
   int64_t from_row, from_panel; /* those before may stay as they are */
   bool add;
@@ -44,22 +84,24 @@ typedef struct tile_product {
 TS_BODY void tile_rows(const tile_product *p, int64_t row, int64_t panel,
                        int panels, int64_t a_k) {
   ts_vec s[TILE_ROWS][TILE_PANELS * VECS] = {{{0}}};
-  const float *x[TILE_ROWS], *b = p->b + panel * LANES;
+  const factor *x[TILE_ROWS], *b = p->b + panel * LANES;
   const int64_t past = row + TILE_ROWS, last = p->n_r - 1;
-  const int64_t end = p->part == K_TO_ROW && past < p->n_k ? past : p->n_k;
+  const int64_t most = p->part == K_TO_ROW && past < p->n_k ? past : p->n_k;
+  const int64_t end = factors_of(most);
   for (int r = 0; r < TILE_ROWS; r++)
     x[r] = p->a + (row + r < last ? row + r : last) * p->a_r;
-  for (int64_t k = p->part == K_FROM_ROW ? row : 0; k < end; k++) {
-    ts_vec v[TILE_PANELS * VECS];
+  for (int64_t k = p->part == K_FROM_ROW ? row / PER : 0; k < end; k++) {
+    factors v[TILE_PANELS * VECS];
     for (int u = 0; u < panels * VECS; u++)
-      v[u] = *(const ts_vec *)(b + k * p->b_k + u * TS_WIDTH);
+      v[u] = load_factors(b + k * p->b_k + u * TS_WIDTH);
     for (int r = 0; r < TILE_ROWS; r++)
-      for (int u = 0; u < panels * VECS; u++) s[r][u] += x[r][k * a_k] * v[u];
+      for (int u = 0; u < panels * VECS; u++)
+        s[r][u] = add_product(s[r][u], x[r][k * a_k], v[u]);
   }
   for (int r = 0; r < TILE_ROWS; r++) {
     const int64_t at = row + r < last ? row + r : last;
     float *c = p->c + at * p->c_r + panel * LANES;
-    const float f = p->factor ? p->factor[at] : 1;
+    const float f = p->times ? p->times[at] : 1;
     for (int u = 0; u < panels * VECS && row + r <= last; u++, c += TS_WIDTH)
       *(ts_vec *)c = p->add ? f * *(const ts_vec *)c + s[r][u] : s[r][u];
   }
@@ -96,43 +138,4 @@ static void product_along(const tile_product *p) {
 }
 static void product_across(const tile_product *p) {
   tile_product_of(p, TILE);
-}
-
-/* ---- packing ------------------------------------------------------------- */
-
-static int64_t padded(int64_t n) {
-  return (n + LANES - 1) / LANES * LANES;
-}
-
-/* TO (n, padded(dim)) = FACTOR times rows of DIM, zeros behind them. */
-static void pack_rows(float *restrict to, const float *x, int64_t stride,
-                      int64_t n, int32_t dim, float factor) {
-  const int64_t pad = padded(dim);
-  for (int64_t r = 0; r < n; r++, to += pad, x += stride) {
-    TS_EACH(c, dim) to[c] = factor * x[c];
-    for (int64_t c = dim; c < pad; c++) to[c] = 0;
-  }
-}
-
-/* TO (padded(dim), TILE) = the transpose of the first N rows of FROM (TILE,
- * padded(dim)), by squares of four. */
-static void turn_rows(float *restrict to, const float *restrict from, int64_t n,
-                      int32_t dim) {
-  const int64_t pad = padded(dim);
-  for (int64_t r = 0; r < n; r += 4)
-    for (int64_t c = 0; c < dim; c += 4) {
-      ts_v4 x[4], y[4];
-      for (int k = 0; k < 4; k++)
-        memcpy(&x[k], from + (r + k) * pad + c, sizeof x[k]);
-      y[0] = TS_SHUFFLE4(x[0], x[1], 0, 4, 1, 5);
-      y[1] = TS_SHUFFLE4(x[2], x[3], 0, 4, 1, 5);
-      y[2] = TS_SHUFFLE4(x[0], x[1], 2, 6, 3, 7);
-      y[3] = TS_SHUFFLE4(x[2], x[3], 2, 6, 3, 7);
-      for (int k = 0; k < 4; k++) {
-        const ts_v4 z =
-            k % 2 ? TS_SHUFFLE4(y[k - k % 2], y[k - k % 2 + 1], 2, 3, 6, 7)
-                  : TS_SHUFFLE4(y[k], y[k + 1], 0, 1, 4, 5);
-        memcpy(to + (c + k) * TILE + r, &z, sizeof z);
-      }
-    }
 }

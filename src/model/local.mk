@@ -4,7 +4,9 @@ tessera_sources += \
   src/model/activation.h \
   src/model/attention.h \
   src/model/attention_body.h \
+  src/model/attention_float_body.h \
   src/model/attention_grad_body.h \
+  src/model/attention_half_body.h \
   src/model/attention_product_body.h \
   src/model/attention_ref.c \
   src/model/batch_norm.c \
@@ -30,6 +32,7 @@ tessera_sources += \
   src/model/kernels_items.h \
   src/model/kernels_avx2.c \
   src/model/kernels_avx512.c \
+  src/model/kernels_bf16.c \
   src/model/kernels_ref.c \
   src/model/kernels_candidates.c \
   src/model/kernels_full_softmax.c \

@@ -48,3 +48,4 @@ void ts_dense_kernels_ref(ts_kernels *);
 void ts_dense_kernels_avx2(ts_kernels *);
 void ts_dense_kernels_avx512(ts_kernels *);
 void ts_dense_kernels_avx512_bf16(ts_kernels *);
+void ts_model_kernels_avx512_bf16(ts_kernels *);
