@@ -46,7 +46,7 @@ enum {
 enum { X, Y, Z, DX, DY, DW, N_SIDES };
 
 typedef struct ts_attention_case {
-  int length, dim, heads, tokens, threads, iters, causal, kind, times;
+  int length, dim, heads, tokens, threads, iters, causal, kind, times, bf16;
   const char *backend;
   ts_device *device;
   ts_lane *lane;
@@ -178,6 +178,8 @@ static ts_err create_layer(ts_linear **l, ts_attention_case *c,
                                .out_stride = n_out,
                                .batch_max = c->rows,
                                .need_dx = true,
+                               .precision = c->bf16 ? TS_PRECISION_BF16
+                                                    : TS_PRECISION_F32,
                                .kernels = &c->kernels};
   TS_DO(ts_params_add(&c->params, c->device, &w, name, name, n_out, n_in));
   TS_DO(ts_param_init_uniform(w, 1, 1));
@@ -216,13 +218,15 @@ static void reset(ts_attention_case *c) {
 static ts_err forward_task(void *arg, ts_lane *l) {
   const ts_attention_case *c = *(ts_attention_case **)arg;
   (void)l;
-  return c->kernels.attention(&c->args);
+  return c->bf16 ? c->kernels.attention_half(&c->args)
+                 : c->kernels.attention(&c->args);
 }
 
 static ts_err backward_task(void *arg, ts_lane *l) {
   const ts_attention_case *c = *(ts_attention_case **)arg;
   (void)l;
-  return c->kernels.attention_grad(&c->args);
+  return c->bf16 ? c->kernels.attention_half_grad(&c->args)
+                 : c->kernels.attention_grad(&c->args);
 }
 
 static ts_err turn(ts_attention_case *c, int mark) {
@@ -306,6 +310,8 @@ static ts_err read_options(ts_attention_case *c, const ts_args *a) {
       TS_BENCH_CHOICE("causal", &c->causal, "0|1", "1: of earlier tokens"),
       TS_BENCH_CHOICE("times", &c->times, "0|1", "1: with biases by time"),
       TS_BENCH_CHOICE("kind", &c->kind, "softmax|silu", "of weights"),
+      TS_BENCH_CHOICE("precision", &c->bf16, "f32|bf16",
+                      "of products, the engine's too"),
       TS_BENCH_WORD("backend", &c->backend, "whose memory and kernels")};
   return ts_bench_keys(a, 0, keys, (int)(sizeof keys / sizeof *keys));
 }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "dense/linear.h"
 #include "tests/model/layer_rig.h"
 
 #define TABLE(name, dim)                                                       \
@@ -225,6 +226,51 @@ TS_TEST(attention) {
                         .lengths = lengths,
                         .oracle = look_oracle,
                         .arg = &cases[k].of});
+}
+
+/* ---- whose products ------------------------------------------------------ */
+
+static ts_err (*half)(const ts_attention_args *);
+static ts_err (*half_grad)(const ts_attention_args *);
+static int n_half;
+
+static ts_err count_half(const ts_attention_args *a) {
+  n_half++;
+  return half(a);
+}
+static ts_err count_half_grad(const ts_attention_args *a) {
+  n_half += 10;
+  return half_grad(a);
+}
+
+/* Run.precision "bf16" is attention's, too, where products have it. */
+TS_TESTS(half_kernels, 0, 4) {
+  const lr_case c = {.layers = _i % 2 ? LOOKS("")
+                                      : "{ name = \"b\"; kind = \"hstu\"; "
+                                        "in = \"s\"; }, { name = \"y\"; kind "
+                                        "= \"pool\"; in = \"b\"; }",
+                     .tables = TABLE("s", "4"),
+                     .n_out = 4,
+                     .lengths = lengths,
+                     .bf16 = _i / 2,
+                     .oracle = look_oracle,
+                     .arg = &(const look_case){.heads = 1, .dim = 4}};
+  lr_rig r;
+  ts_device *device;
+  ck_assert_ok(ts_test_device(&device, true, 1));
+  lr_start(&r, &c, 1, NULL, device);
+  const bool has =
+      ts_linear_precision(r.config->run.precision, &r.k) == TS_PRECISION_BF16;
+  half = r.k.attention_half, half_grad = r.k.attention_half_grad;
+  r.k.attention_half = count_half, r.k.attention_half_grad = count_half_grad;
+  n_half = 0;
+  r.model->pass = (ts_model_pass){.training = true};
+  lr_forward(&r, LR_BATCH);
+  ck_assert_int_eq(n_half, has ? 1 : 0);
+  lr_backward(&r, LR_BATCH);
+  ck_assert_int_eq(n_half, has ? 11 : 0);
+  lr_stop(&r);
+  ts_device_destroy(device);
 }
 
 /* ---- vectors before them ------------------------------------------------- */
