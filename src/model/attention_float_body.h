@@ -33,10 +33,6 @@ static void pack_along(float *restrict to, const float *x, int64_t stride,
     for (int64_t c = dim; c < pad; c++) to[c] = 0;
   }
 }
-static void pack_across(float *restrict to, const float *x, int64_t stride,
-                        int64_t n, int32_t dim) {
-  pack_along(to, x, stride, n, dim, 1);
-}
 
 /* The same rows, packed across to ACROSS and transposed to TURNED. */
 static void pack_both(float *turned, float *across, float *room, const float *x,
@@ -46,11 +42,19 @@ static void pack_both(float *turned, float *across, float *room, const float *x,
   turn_rows(turned, across, n, dim);
 }
 
-/* Rows as factors of a product along them, STRIDE apart: as they lie. */
+/* Rows as factors of a product along them, or across them, STRIDE apart: as
+ * they lie; across whole panels alone. */
 static const float *rows_along(float *room, const float *x, int64_t *stride,
                                int64_t n, int32_t dim) {
   (void)room, (void)stride, (void)n, (void)dim;
   return x;
+}
+static const float *rows_across(float *room, const float *x, int64_t *stride,
+                                int64_t n, int32_t dim) {
+  if (dim % LANES == 0) return x;
+  pack_along(room, x, *stride, n, dim, 1);
+  *stride = padded(dim);
+  return room;
 }
 
 /* The numbers of a tile (n_j, TILE), n_i of each row, as factors: along rows,

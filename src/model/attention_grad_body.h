@@ -10,8 +10,8 @@
 #include "model/attention_body.h"
 
 typedef struct grad_room {
-  factor *k;                       /* of a GROUP of keys, across them */
-  attention_side k_along, v_along; /* of these, along them */
+  factor *k; /* of a GROUP of keys, across them */
+  attention_side k_along, v_along, k_across; /* of these */
   float *dk, *dv;
   factor *q, *d_o, *qt, *d_ot;        /* of a tile of queries */
   float *dq, *lse, *dot;              /* of these; dot: d_o . o */
@@ -19,6 +19,8 @@ typedef struct grad_room {
   factor *rows, *k_rows, *v_rows, *p; /* room for factors */
   float *part;                        /* of the biases' gradients */
   bool queries, keys;                 /* whose gradients are wanted */
+  attention_ahead ahead;
+  attention_head next; /* where this thread goes on; of length 0: nowhere */
 } grad_room;
 
 static int64_t grad_floats(const ts_attention_args *t) {
@@ -143,8 +145,9 @@ static void add_time_grad(const attention_head *d, const attention_tile *w,
 }
 
 /* C (rows of keys, from AT on) += X (keys, queries) times rows of B. */
-static void add_to_keys(const attention_tile *w, float *c, const factor *x,
-                        const factor *b, int64_t pad) {
+static void add_to_keys(const attention_tile *w, attention_ahead *ahead,
+                        float *c, const factor *x, const factor *b,
+                        int64_t pad) {
   product_along(&(tile_product){.c = c,
                                 .a = x,
                                 .b = b,
@@ -155,17 +158,18 @@ static void add_to_keys(const attention_tile *w, float *c, const factor *x,
                                 .n_k = w->n_i,
                                 .n_panels = (int32_t)(pad / LANES),
                                 .add = true,
-                                .part = w->corner ? K_FROM_ROW : WHOLE});
+                                .part = w->corner ? K_FROM_ROW : WHOLE,
+                                .ahead = ahead});
 }
 
 /* AT: the tile's first key in the group. */
-static void grad_tile(const attention_head *d, const grad_room *m, int64_t i,
+static void grad_tile(const attention_head *d, grad_room *m, int64_t i,
                       int64_t j, int64_t at) {
   const ts_attention_args *t = d->t;
   const attention_tile w = tile_of(d, i, j);
   const int64_t dim = padded(t->dim), v_dim = padded(t->v_dim);
   float mask[TILE * TILE];
-  scores_of(d, &w, m->x, &m->k_along, at, m->qt);
+  scores_of(d, &w, m->x, &m->k_along, at, m->qt, &m->ahead);
   product_along(&(tile_product){.c = m->dx,
                                 .a = m->v_along.x + at * m->v_along.stride,
                                 .b = m->d_ot,
@@ -175,7 +179,8 @@ static void grad_tile(const attention_head *d, const grad_room *m, int64_t i,
                                 .n_r = w.n_j,
                                 .n_k = t->v_dim,
                                 .n_panels = (int32_t)(w.lanes / LANES),
-                                .part = w.corner ? PANELS_FROM_ROW : WHOLE});
+                                .part = w.corner ? PANELS_FROM_ROW : WHOLE,
+                                .ahead = &m->ahead});
   if (t->drop > 0) {
     mask_of(d, &w, mask);
     drop_pairs(&w, m->dx, mask);
@@ -186,25 +191,27 @@ static void grad_tile(const attention_head *d, const grad_room *m, int64_t i,
     silu_grad(&w, m->x, m->dx, d->norm);
   if (t->drop > 0) drop_pairs(&w, m->x, mask);
   if (m->keys) {
-    add_to_keys(&w, m->dv + at * v_dim, tile_along(m->p, m->x, w.n_j, w.n_i),
-                m->d_o, v_dim);
-    add_to_keys(&w, m->dk + at * dim, tile_along(m->p, m->dx, w.n_j, w.n_i),
-                m->q, dim);
+    add_to_keys(&w, &m->ahead, m->dv + at * v_dim,
+                tile_along(m->p, m->x, w.n_j, w.n_i), m->d_o, v_dim);
+    add_to_keys(&w, &m->ahead, m->dk + at * dim,
+                tile_along(m->p, m->dx, w.n_j, w.n_i), m->q, dim);
     if (t->dbias) add_bias_grad(d, &w, m->dx, m->part);
     if (t->dtime_bias) add_time_grad(d, &w, m->dx, m->part);
   }
   if (m->queries)
-    product_across(&(tile_product){.c = m->dq,
-                                   .a = tile_across(m->p, m->dx, w.n_j, w.n_i),
-                                   .b = m->k + at / PER * dim,
-                                   .c_r = dim,
-                                   .a_r = 1,
-                                   .b_k = dim,
-                                   .n_r = w.n_i,
-                                   .n_k = w.n_j,
-                                   .n_panels = (int32_t)(dim / LANES),
-                                   .add = at > 0,
-                                   .part = w.corner ? K_TO_ROW : WHOLE});
+    product_across(
+        &(tile_product){.c = m->dq,
+                        .a = tile_across(m->p, m->dx, w.n_j, w.n_i),
+                        .b = m->k_across.x + at / PER * m->k_across.stride,
+                        .c_r = dim,
+                        .a_r = 1,
+                        .b_k = m->k_across.stride,
+                        .n_r = w.n_i,
+                        .n_k = w.n_j,
+                        .n_panels = (int32_t)(dim / LANES),
+                        .add = at > 0,
+                        .part = w.corner ? K_TO_ROW : WHOLE,
+                        .ahead = &m->ahead});
 }
 
 /* Keys of a group, from FROM to END: zeros at first, then into their place. */
@@ -216,9 +223,9 @@ static void begin_keys(const attention_head *d, grad_room *m, int64_t from,
   const int64_t part = ts_attention_part(d->s, d->begin, GROUP) + from / GROUP;
   const float *k = TS_HEAD_ROW(d, k, k_stride, dim, from);
   const float *v = TS_HEAD_ROW(d, v, v_stride, v_dim, from);
-  m->k_along = side_of(m->k_rows, k, t->k_stride, n, t->dim);
-  m->v_along = side_of(m->v_rows, v, t->v_stride, n, t->v_dim);
-  pack_across(m->k, k, t->k_stride, n, t->dim);
+  m->k_along = along(m->k_rows, k, t->k_stride, n, t->dim);
+  m->v_along = along(m->v_rows, v, t->v_stride, n, t->v_dim);
+  m->k_across = across(m->k, k, t->k_stride, n, t->dim);
   if (!m->keys) return;
   memset(m->dk, 0, (size_t)(n * padded(t->dim)) * sizeof *m->dk);
   memset(m->dv, 0, (size_t)(n * padded(t->v_dim)) * sizeof *m->dv);
@@ -254,16 +261,64 @@ static void put_queries_grad(const attention_head *d, const grad_room *m,
   }
 }
 
+/* Rows of the N_I queries from I on, within so many steps. */
+static void load_ahead(attention_ahead *a, const attention_head *d, int64_t i,
+                       int64_t steps) {
+  const ts_attention_args *t = d->t;
+  const int64_t n = least_of(TILE, d->length - i);
+  if (n <= 0) return;
+  ahead_of(a, 0, TS_HEAD_ROW(d, q, q_stride, dim, i), t->q_stride, t->dim, n,
+           steps);
+  ahead_of(a, 1, TS_HEAD_ROW(d, d_o, o_stride, v_dim, i), t->o_stride, t->v_dim,
+           n, steps);
+  if (t->kind == TS_ATTENTION_SOFTMAX)
+    ahead_of(a, 2, TS_HEAD_ROW(d, out, o_stride, v_dim, i), t->o_stride,
+             t->v_dim, n, steps);
+}
+
+/* While keys of a group from FROM on meet their queries: those that come behind
+ * them, and where their gradients go. */
+static void group_ahead(const attention_head *d, grad_room *m, int64_t from,
+                        int64_t steps) {
+  const ts_attention_args *t = d->t;
+  attention_ahead *a = &m->ahead;
+  const bool here = from + GROUP < d->length;
+  const attention_head *x = here ? d : &m->next;
+  const int64_t j = here ? from + GROUP : 0, n = least_of(GROUP, x->length - j);
+  const int64_t own = least_of(GROUP, d->length - from);
+  if (n > 0) {
+    ahead_of(a, 4, TS_HEAD_ROW(x, k, k_stride, dim, j), t->k_stride, t->dim, n,
+             steps);
+    ahead_of(a, 5, TS_HEAD_ROW(x, v, v_stride, v_dim, j), t->v_stride, t->v_dim,
+             n, steps);
+  }
+  if (!m->keys) return;
+  ahead_of(a, 6, TS_HEAD_ROW(d, dk, k_stride, dim, from), t->k_stride, t->dim,
+           own, steps);
+  ahead_of(a, 7, TS_HEAD_ROW(d, dv, v_stride, v_dim, from), t->v_stride,
+           t->v_dim, own, steps);
+}
+
 /* The group of keys from FROM on, and the queries in [START, END). */
 static void grad_group(const attention_head *d, grad_room *m, int64_t from,
                        int64_t start, int64_t end) {
   const ts_attention_args *t = d->t;
   const int64_t n = least_of(GROUP, d->length - from);
+  const int64_t steps = STEPS * (2 + 2 * m->keys + m->queries) * tiles_in(n);
   begin_keys(d, m, from, n);
+  /* Half of the tiles of causal ones are there. */
+  group_ahead(d, m, from, steps * tiles_in(end - start) / 2 + 1);
   for (int64_t i = start; i < end; i += TILE) {
     const int64_t n_i = least_of(TILE, d->length - i);
     if (!ts_attention_sees(t, i, from)) continue;
     load_queries(d, m, i, n_i);
+    if (i + TILE < end)
+      load_ahead(&m->ahead, d, i + TILE, steps / 2);
+    else
+      load_ahead(&m->ahead, &m->next, 0, steps / 2);
+    if (m->queries)
+      ahead_of(&m->ahead, 3, TS_HEAD_ROW(d, dq, q_stride, dim, i), t->q_stride,
+               t->dim, n_i, steps / 2);
     for (int64_t at = 0; at < n && ts_attention_sees(t, i, from + at);
          at += TILE)
       grad_tile(d, m, i, from + at, at);
@@ -291,12 +346,15 @@ static void grad_task(const attention_head *d, grad_room *m, int64_t at) {
 static void grad_tasks(const ts_attention_args *t, float *scratch, bool queries,
                        bool keys) {
   const int64_t groups = queries && keys ? 1 : groups_of(t);
+  const int64_t n = t->n_sequences * t->n_heads * groups;
 #pragma omp parallel for schedule(dynamic)
-  for (int64_t k = 0; k < t->n_sequences * t->n_heads * groups; k++) {
+  for (int64_t k = 0; k < n; k++) {
     const attention_head d = head_of(t, k / groups);
     grad_room m =
         grad_room_of(t, scratch + omp_get_thread_num() * grad_floats(t));
+    const int64_t more = k + omp_get_num_threads();
     m.queries = queries, m.keys = keys;
+    if (more < n) m.next = head_of(t, more / groups);
     if (k % groups * GROUP < d.length) grad_task(&d, &m, k % groups);
   }
 }

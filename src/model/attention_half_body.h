@@ -67,10 +67,6 @@ TS_BODY void pack_pairs(factor *restrict to, const float *x, int64_t stride,
                            r + 1 < n ? sixteen(x + stride, c, dim, times)
                                      : _mm512_setzero_ps()));
 }
-static void pack_across(factor *restrict to, const float *x, int64_t stride,
-                        int64_t n, int32_t dim) {
-  pack_pairs(to, x, stride, n, dim, padded(dim), 1);
-}
 
 /* The same rows, times TIMES, across to ACROSS and transposed to TURNED. */
 static void pack_both(factor *turned, factor *across, factor *room,
@@ -81,11 +77,19 @@ static void pack_both(factor *turned, factor *across, factor *room,
   turn_rows(turned, room, n, (dim + PER - 1) / PER);
 }
 
-/* Rows as factors of a product along them, STRIDE apart: in ROOM. */
+/* Rows as factors of a product along them, or across them, STRIDE apart: in
+ * ROOM. */
 static const factor *rows_along(factor *room, const float *x, int64_t *stride,
                                 int64_t n, int32_t dim) {
   pack_along(room, x, *stride, n, dim, 1);
   *stride = padded((dim + PER - 1) / PER);
+  return room;
+}
+
+static const factor *rows_across(factor *room, const float *x, int64_t *stride,
+                                 int64_t n, int32_t dim) {
+  pack_pairs(room, x, *stride, n, dim, padded(dim), 1);
+  *stride = padded(dim);
   return room;
 }
 

@@ -10,13 +10,15 @@
 #include <string.h>
 
 #include "model/attention.h"
+#include "model/attention_ahead_body.h"
 #include "sparse/isa.h"
 
 enum {
   TILE = 48,        /* queries by keys */
   GROUP = 5 * TILE, /* of either, that are packed once */
   TILE_ROWS = 6,    /* a divisor of TILE */
-  TILE_PANELS = TS_WIDTH == 16 ? 4 : 1
+  TILE_PANELS = TS_WIDTH == 16 ? 4 : 1,
+  STEPS = TILE / TILE_ROWS /* of one of a tile's products */
 };
 
 static int64_t padded(int64_t n) {
@@ -78,6 +80,7 @@ typedef struct tile_product {
   int64_t from_row, from_panel; /* those before may stay as they are */
   bool add;
   tile_part part;
+  attention_ahead *ahead; /* a step with each six rows */
 } tile_product;
 
 /* Rows that aren't there are the last one again. */
@@ -112,6 +115,7 @@ TS_BODY void tile_product_of(const tile_product *p, int64_t a_k) {
   for (int64_t r = first; r < p->n_r; r += TILE_ROWS) {
     int64_t panel = p->part == PANELS_FROM_ROW ? r / LANES : 0;
     if (panel < p->from_panel) panel = p->from_panel;
+    ahead_step(p->ahead);
     for (; panel + TILE_PANELS <= p->n_panels; panel += TILE_PANELS)
       tile_rows(p, r, panel, TILE_PANELS, a_k);
 #if TS_WIDTH == 16

@@ -3,12 +3,14 @@ tessera_sources += \
   src/model/activation.c \
   src/model/activation.h \
   src/model/attention.h \
+  src/model/attention_ahead_body.h \
   src/model/attention_body.h \
   src/model/attention_float_body.h \
   src/model/attention_grad_body.h \
   src/model/attention_half_body.h \
   src/model/attention_product_body.h \
   src/model/attention_ref.c \
+  src/model/attention_scores_body.h \
   src/model/batch_norm.c \
   src/model/batch_norm.h \
   src/model/add_row.h \

@@ -1,0 +1,44 @@
+/* attention_ahead_body.h - rows that attention's tiles come to later, asked for
+ * while it computes: tokens lie in memory that is far from the tiles' cache,
+ * and waiting for it took three of ten steps' time.
+ *
+ * A span of rows is spread over so many steps, one of which goes with a tile.
+ * Rows that are asked for in vain cost a few cycles, no result. */
+#pragma once
+
+#include <stdint.h>
+
+/* Of queries and keys that come next, of both and of what is written. */
+enum { SPANS = 8 };
+
+typedef struct attention_span {
+  const char *x;
+  int64_t stride, left, each; /* bytes; rows; of a step */
+  int32_t bytes;              /* of a row */
+} attention_span;
+
+/* Zeros: nothing. */
+typedef struct attention_ahead {
+  attention_span span[SPANS];
+} attention_ahead;
+
+/* In place of what span K still has: N rows of DIM floats within STEPS. */
+static void ahead_of(attention_ahead *a, int k, const float *x, int64_t stride,
+                     int32_t dim, int64_t n, int64_t steps) {
+  a->span[k] = (attention_span){.x = (const char *)x,
+                                .stride = 4 * stride,
+                                .left = x ? n : 0,
+                                .each = (n + steps - 1) / steps,
+                                .bytes = 4 * dim};
+}
+
+static __attribute__((noinline)) void ahead_step(attention_ahead *a) {
+  for (int k = 0; k < SPANS; k++) {
+    attention_span *s = &a->span[k];
+    for (int64_t r = 0; r < s->each && s->left > 0; r++, s->left--) {
+      for (int32_t at = 0; at < s->bytes; at += 64)
+        __builtin_prefetch(s->x + at, 0, 3);
+      s->x += s->stride;
+    }
+  }
+}
