@@ -120,8 +120,10 @@ ts_err ts_ckpt_also(const char *path, const char *dir, const char *name);
 ts_err ts_ckpt_newest(ts_str *path, const char *dir, const char *mirror,
                       ts_comm *);
 
-/* The same of DIR alone, as this rank sees it.  Local. */
-ts_err ts_ckpt_newest_seen(ts_str *path, const char *dir);
+/* The one that NUMBER others (0: none) are newer than, as this rank sees it.
+ * Local. */
+ts_err ts_ckpt_newest_seen(ts_str *path, const char *dir, const char *mirror,
+                           int number);
 
 /* Reads PATH: fills the read pieces of all items, the values and the step;
  * verifies the checksums of all that it reads.  What is wrong is said once
@@ -152,10 +154,12 @@ typedef struct ts_listing {
 ts_err ts_listing_add(ts_listing *, const char *name);
 
 /* checkpoint_tensors.c: fills the read pieces of all items out of the
- * safetensors file PATH, converted to their types (nearest even): names as
- * ts_tensors_find has them, full ones before others.  MISSING: items that are
- * not there and stay as they are; LEFT: tensors that are no item's.  Other
- * shapes are an error, and so is a file of none of the items.  Collective. */
+ * safetensors file or index PATH, converted to their types (nearest even):
+ * names as ts_tensors_find has them, full ones before others.  Items that are
+ * no weights come out of state.safetensors beside it, which has the step.
+ * MISSING: items that are not there and stay as they are; LEFT: tensors that
+ * are no item's.  Other shapes are an error, and so is a file of none of the
+ * weights.  Collective. */
 ts_err ts_ckpt_load_tensors(ts_ckpt *, const char *path, ts_str *missing,
                             ts_listing *left, ts_comm *);
 /* The first rows of ITEM out of the array PATH (ts_tensors_rows), whose number
@@ -167,6 +171,28 @@ bool ts_ckpt_has_row(const ts_ckpt_item *, int64_t row);
 /* X (cols) to that; ROOM for a row of the item's type.  Local. */
 ts_err ts_ckpt_put_row(ts_ckpt *, const ts_ckpt_item *, int64_t row,
                        const float *x, void *room);
+
+/* checkpoint_export.c: what is written of a checkpoint as safetensors.
+ * NAMES (NULL: any; else it ends with NULL) are patterns of fnmatch: weights of
+ * other names are USAGE errors, and so are patterns that no weight has. */
+typedef struct ts_ckpt_export {
+  const char *out;  /* the folder */
+  bool state;       /* state.safetensors, too */
+  int64_t max_file; /* bytes of a file's tensors */
+  const char *const *names;
+  const char *whose; /* are they, as a message has it: "DLRM" */
+  /* NULL, or running means take the weights' place: W (dim) of a row, with its
+   * MEAN and PASS of optimizer state in a checkpoint of STEP, becomes that. */
+  void (*average)(const void *arg, float *w, const float *mean, float pass,
+                  int64_t dim, int64_t step);
+  const void *arg;
+} ts_ckpt_export;
+
+/* Weights of the checkpoint PATH by their names under model/ to
+ * model.safetensors or several files, optimizers' state and running means as
+ * NAME.STATE to state.safetensors, a block of rows at a time.  CKPT errors are
+ * of PATH alone.  Local. */
+ts_err ts_ckpt_export_to(const ts_ckpt_export *, const char *path);
 
 /* Only the values and the step of PATH (items ignored).  Local. */
 ts_err ts_ckpt_peek(ts_ckpt *, const char *path);

@@ -56,6 +56,13 @@ typedef struct ts_ckpt_reader {
   ts_staging *staging; /* of what is read into */
 } ts_ckpt_reader;
 
+/* checkpoint_read.c: opens PATH, whose seal is checked, for reading; one that
+ * was not finished, or another program's, only without NEED_COMPLETE.  To be
+ * closed in any case; the caller sets the staging. */
+ts_err ts_ckpt_reader_open(ts_ckpt_reader *, const char *path,
+                           bool need_complete, int64_t *step);
+void ts_ckpt_reader_close(ts_ckpt_reader *);
+
 /* checkpoint_pieces.c: reads rows of a dataset, WHOLE or some columns of them,
  * to C's ptr (host or device memory), as the item's type. */
 ts_err ts_ckpt_read_part(const ts_ckpt_reader *, const ts_stored *,
@@ -69,6 +76,11 @@ ts_err ts_ckpt_read_rows(const ts_ckpt_reader *, const ts_stored *,
 /* checkpoint_read.c: an error that lists what the file HAS and the items. */
 ts_err ts_ckpt_refuse_strange(const char *path, const ts_listing *has,
                               const ts_ckpt *);
+
+/* checkpoint_tensors.c: what ITEM's tensor is called, in files that are written
+ * and read: "model/NAME" NAME, "optim/NAME/STATE" NAME.STATE, "ema/NAME"
+ * NAME.ema. */
+ts_err ts_ckpt_tensor_name(ts_str *name, const char *item);
 
 /* checkpoint_from.c: as read_part, of an item whose rows are others in the
  * file. */

@@ -73,9 +73,10 @@ ts_err ts_ckpt_newest(ts_str *path, const char *dir, const char *mirror,
   return nth_newest(path, &mirrored, dir, mirror, 0, comm);
 }
 
-ts_err ts_ckpt_newest_seen(ts_str *path, const char *dir) {
+ts_err ts_ckpt_newest_seen(ts_str *path, const char *dir, const char *mirror,
+                           int number) {
   ts_found found = {.path = ""};
-  TS_DO(look(&found, dir, NULL, 0));
+  TS_DO(look(&found, dir, mirror, number));
   return *found.path ? ts_str_append(path, "%s", found.path) : TS_OK;
 }
 

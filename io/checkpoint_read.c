@@ -255,8 +255,8 @@ static ts_err read_values(const ts_ckpt_reader *r, ts_ckpt *c) {
 
 /* ---- whole files --------------------------------------------------------- */
 
-static ts_err reader_open(ts_ckpt_reader *r, const char *path,
-                          bool need_complete, int64_t *step) {
+ts_err ts_ckpt_reader_open(ts_ckpt_reader *r, const char *path,
+                           bool need_complete, int64_t *step) {
   ts_err err = TS_OK;
   bool sealed = false;
   *r = (ts_ckpt_reader){.path = path, .file = -1, .fd = -1};
@@ -275,7 +275,7 @@ done:
   return err;
 }
 
-static void reader_close(ts_ckpt_reader *r) {
+void ts_ckpt_reader_close(ts_ckpt_reader *r) {
   if (r->file >= 0) {
     ts_hdf5_lock();
     H5Fclose(r->file);
@@ -297,7 +297,7 @@ static ts_err load_local(ts_ckpt *c, const char *path, bool subset,
   ts_err err = TS_OK;
   ts_ckpt_reader r;
   int32_t n_missing = 0, n_absent = 0;
-  TS_TRY(reader_open(&r, path, !subset, &c->step));
+  TS_TRY(ts_ckpt_reader_open(&r, path, !subset, &c->step));
   r.staging = &c->staging;
   TS_TRY(check_names(&r, c, subset));
   TS_TRY(read_values(&r, c));
@@ -317,7 +317,7 @@ static ts_err load_local(ts_ckpt *c, const char *path, bool subset,
   if (n_missing && n_missing + n_absent == c->n_items)
     TS_TRY(refuse_strange(&r, c));
 done:
-  reader_close(&r);
+  ts_ckpt_reader_close(&r);
   return err;
 }
 
@@ -330,14 +330,14 @@ ts_err ts_ckpt_load(ts_ckpt *c, const char *path, bool subset, ts_str *missing,
 static ts_err load_known(ts_ckpt *c, const char *path, bool values, bool any) {
   ts_err err = TS_OK;
   ts_ckpt_reader r;
-  TS_TRY(reader_open(&r, path, !any, &c->step));
+  TS_TRY(ts_ckpt_reader_open(&r, path, !any, &c->step));
   r.staging = &c->staging;
   if (values) TS_TRY(read_values(&r, c));
   for (int32_t i = 0; !values && i < c->n_items; i++)
     if (!c->items[i].optional || is_there(&r, &c->items[i]))
       TS_TRY(read_item(&r, &c->items[i]));
 done:
-  reader_close(&r);
+  ts_ckpt_reader_close(&r);
   return err;
 }
 

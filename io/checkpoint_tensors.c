@@ -1,4 +1,6 @@
-/* checkpoint_tensors.c - weights of items out of files of tensors. */
+/* checkpoint_tensors.c - items out of files of tensors. */
+#include <string.h>
+
 #include "base/mem.h"
 #include "io/checkpoint_impl.h"
 #include "io/tensors.h"
@@ -12,9 +14,10 @@ static ts_stored stored_of(const ts_tensor *t) {
 }
 
 static ts_err read_tensor(ts_ckpt *c, const ts_ckpt_item *item,
-                          const ts_tensors *f, const ts_tensor *t) {
+                          const ts_tensor *t) {
   ts_err err = TS_OK;
-  ts_ckpt_reader r = {.path = f->path, .fd = f->fd, .staging = &c->staging};
+  ts_ckpt_reader r = {
+      .path = t->of->path, .fd = t->of->fd, .staging = &c->staging};
   const ts_stored s = stored_of(t);
   TS_TRY(ts_mem_alloc(&r.block, TS_BLOCK_BYTES, TS_TAG_CHECKPOINT));
   TS_TRY(ts_ckpt_read_rows(&r, &s, item));
@@ -24,6 +27,18 @@ done:
 }
 
 /* ---- all items ----------------------------------------------------------- */
+
+ts_err ts_ckpt_tensor_name(ts_str *name, const char *item) {
+  const char *slash = strrchr(item, '/');
+  if (!strncmp(item, "model/", 6)) return ts_str_append(name, "%s", item + 6);
+  if (!strncmp(item, "ema/", 4)) return ts_str_append(name, "%s.ema", item + 4);
+  return ts_str_append(name, "%.*s.%s", (int)(slash - item - 6), item + 6,
+                       slash + 1);
+}
+
+static bool is_weights(const ts_ckpt_item *item) {
+  return !strncmp(item->name, "model/", 6);
+}
 
 static ts_err check_tensor(const ts_ckpt_item *item, const ts_tensors *f,
                            const ts_tensor *t) {
@@ -41,20 +56,37 @@ static ts_err check_tensor(const ts_ckpt_item *item, const ts_tensors *f,
   return ts_tensor_check(f, t);
 }
 
-/* Full names first: what has one is nobody else's.  *N: items without. */
-static ts_err match(ts_tensor **of, const ts_ckpt *c, const ts_tensors *f,
-                    int32_t *n) {
-  *n = 0;
+/* A file of weights, or the one of state, or NULL, and whose tensors are. */
+typedef struct ts_matched {
+  ts_tensors *weights, *state;
+  ts_tensor **of; /* (n_items) */
+  int32_t n_missing;
+} ts_matched;
+
+/* Full names first: what has one is nobody else's. */
+static ts_err match(ts_matched *m, const ts_ckpt *c) {
+  ts_err err = TS_OK;
+  ts_str name = {0};
   for (int alike = 0; alike < 2; alike++)
     for (int32_t i = 0; i < c->n_items; i++) {
-      if (of[i]) continue;
-      of[i] = ts_tensors_find(f, c->items[i].name + strlen("model/"), alike);
-      if (of[i]) of[i]->taken = true;
-      *n += alike && !of[i];
+      ts_ckpt_item *item = &c->items[i];
+      if (m->of[i]) continue;
+      ts_str_reset(&name);
+      TS_TRY(ts_ckpt_tensor_name(&name, item->name));
+      m->of[i] = ts_tensors_find(is_weights(item) ? m->weights : m->state,
+                                 name.text, alike);
+      if (m->of[i]) m->of[i]->taken = true;
+      item->absent = !m->of[i];
+      m->n_missing += alike && !m->of[i] && is_weights(item);
     }
   for (int32_t i = 0; i < c->n_items; i++)
-    if (of[i]) TS_DO(check_tensor(&c->items[i], f, of[i]));
-  return TS_OK;
+    if (m->of[i])
+      TS_TRY(check_tensor(&c->items[i],
+                          is_weights(&c->items[i]) ? m->weights : m->state,
+                          m->of[i]));
+done:
+  ts_str_reset(&name);
+  return err;
 }
 
 static ts_err list_left(const ts_tensors *f, ts_listing *left) {
@@ -63,28 +95,60 @@ static ts_err list_left(const ts_tensors *f, ts_listing *left) {
   return TS_OK;
 }
 
+/* That of state lies beside the weights, and says of which step it is. */
+static ts_err open_state(ts_matched *m, ts_ckpt *c) {
+  ts_err err = TS_OK;
+  ts_str folder = {0}, path = {0};
+  const char *slash = strrchr(m->weights->path, '/');
+  TS_TRY(ts_str_append(&folder, "%.*s",
+                       slash ? (int)(slash - m->weights->path) : 1,
+                       slash ? m->weights->path : "."));
+  TS_TRY(ts_tensors_in(&path, folder.text, "state"));
+  if (!path.text)
+    TS_THROW(TS_ERR_CKPT,
+             "checkpoint.init_state: %s has no state.safetensors: export it "
+             "with --state",
+             folder.text);
+  TS_TRY(ts_tensors_open(&m->state, path.text));
+  c->step = m->state->step;
+done:
+  ts_str_reset(&folder);
+  ts_str_reset(&path);
+  return err;
+}
+
+static ts_err open_all(ts_matched *m, ts_ckpt *c, const char *path) {
+  bool state = false;
+  for (int32_t i = 0; i < c->n_items; i++) state |= !is_weights(&c->items[i]);
+  TS_DO(ts_tensors_open(&m->weights, path));
+  if (state) TS_DO(open_state(m, c));
+  return ts_mem_many(m->of, c->n_items, CHECKPOINT);
+}
+
 static ts_err load_local(ts_ckpt *c, const char *path, ts_str *missing,
                          ts_listing *left) {
   ts_err err = TS_OK;
-  ts_tensors *f = NULL;
-  ts_tensor **of = NULL;
-  int32_t n_missing;
-  TS_TRY(ts_tensors_open(&f, path));
-  TS_TRY(ts_mem_many(of, c->n_items, CHECKPOINT));
-  TS_TRY(match(of, c, f, &n_missing));
-  TS_TRY(list_left(f, left));
-  if (n_missing == c->n_items) TS_TRY(ts_ckpt_refuse_strange(path, left, c));
+  ts_matched m = {0};
+  int32_t n_weights = 0;
+  TS_TRY(open_all(&m, c, path));
+  TS_TRY(match(&m, c));
+  TS_TRY(list_left(m.weights, left));
+  if (m.state) TS_TRY(list_left(m.state, left));
+  for (int32_t i = 0; i < c->n_items; i++)
+    n_weights += is_weights(&c->items[i]);
+  if (m.n_missing == n_weights) TS_TRY(ts_ckpt_refuse_strange(path, left, c));
   for (int32_t i = 0; i < c->n_items; i++) {
     const ts_ckpt_item *item = &c->items[i];
-    if (of[i])
-      TS_TRY(read_tensor(c, item, f, of[i]));
-    else
+    if (m.of[i])
+      TS_TRY(read_tensor(c, item, m.of[i]));
+    else if (!item->optional)
       TS_TRY(ts_str_append(missing, "%s%s", missing->n_bytes ? ", " : "",
                            item->name));
   }
 done:
-  ts_mem_free(of);
-  ts_tensors_close(f);
+  ts_mem_free(m.of);
+  ts_tensors_close(m.weights);
+  ts_tensors_close(m.state);
   return err;
 }
 
@@ -111,7 +175,7 @@ ts_err ts_ckpt_load_array(ts_ckpt *c, const ts_ckpt_item *item,
              "many)",
              path, ts_tensor_shape(there, t), item->name, here);
   *rows = t->dims[0];
-  TS_TRY(read_tensor(c, item, f, t));
+  TS_TRY(read_tensor(c, item, t));
 done:
   ts_tensors_close(f);
   return err;

@@ -334,7 +334,8 @@ static void check_state(ts_deck *d, const config_setting_t *root) {
       (!*from || ts_path_is_safetensors(from)))
     ts_deck_error(d, at(root, "checkpoint.init_state"),
                   "checkpoint.init_state needs checkpoint.init_from, a "
-                  "checkpoint of a run or its folder of them");
+                  "checkpoint of a run, its folder of them, or one of export "
+                  "--state");
 }
 
 /* Weights to go back to have to be somewhere. */

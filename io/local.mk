@@ -10,6 +10,7 @@ tessera_sources += \
   io/checkpoint.c \
   io/checkpoint_columns.c \
   io/checkpoint_copy.c \
+  io/checkpoint_export.c \
   io/checkpoint_file.c \
   io/checkpoint_finite.c \
   io/checkpoint_from.c \
@@ -159,6 +160,8 @@ tessera_sources += \
   io/targets.c \
   io/targets.h \
   io/tensors.c \
+  io/tensors_folder.c io/tensors_index.c \
+  io/tensors_write.c io/tensors_write.h \
   io/tensors.h \
   io/tensors_npy.c \
   io/text.c \

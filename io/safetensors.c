@@ -130,13 +130,36 @@ static ts_err take_all(ts_tensors *f, json_t *header, int64_t data) {
   return check_overlaps(f);
 }
 
+ts_err ts_tensors_read_json(const ts_tensors *f, json_t **json, int64_t at,
+                            int64_t n) {
+  ts_err err = TS_OK;
+  char *text = NULL;
+  json_error_t why;
+  if (n > HEADER_MAX)
+    return ts_fail(TS_ERR_CKPT, "%s: is no index: it has %lld bytes", f->path,
+                   (long long)n);
+  TS_TRY(ts_mem_alloc(&text, (size_t)n, TS_TAG_CHECKPOINT));
+  TS_TRY(ts_pread(f->fd, text, n, at, f->path, TS_ERR_CKPT));
+  *json = json_loadb(n ? text : "", (size_t)n, JSON_REJECT_DUPLICATES, &why);
+  if (!*json)
+    TS_THROW(TS_ERR_CKPT, "%s: the header is no JSON: %s", f->path, why.text);
+done:
+  ts_mem_free(text);
+  return err;
+}
+
+/* What export has noted; other programs' say nothing of it. */
+static void take_step(ts_tensors *f, json_t *header) {
+  const char *step = json_string_value(
+      json_object_get(json_object_get(header, "__metadata__"), "step"));
+  if (step) f->step = strtoll(step, NULL, 10);
+}
+
 ts_err ts_safetensors_read(ts_tensors *f) {
   ts_err err = TS_OK;
   unsigned char length[LENGTH_BYTES];
   uint64_t n = 0;
-  char *text = NULL;
   json_t *header = NULL;
-  json_error_t why;
   if (f->size < LENGTH_BYTES)
     TS_THROW(TS_ERR_CKPT, "%s: is no safetensors file: it has %lld bytes",
              f->path, (long long)f->size);
@@ -147,17 +170,13 @@ ts_err ts_safetensors_read(ts_tensors *f) {
              "%s: is no safetensors file, or its end is missing: its header "
              "would have %llu bytes, the file has %lld",
              f->path, (unsigned long long)n, (long long)f->size);
-  TS_TRY(ts_mem_alloc(&text, n, TS_TAG_CHECKPOINT));
-  TS_TRY(ts_pread(f->fd, text, (int64_t)n, LENGTH_BYTES, f->path, TS_ERR_CKPT));
-  header = json_loadb(n ? text : "", n, JSON_REJECT_DUPLICATES, &why);
-  if (!header)
-    TS_THROW(TS_ERR_CKPT, "%s: the header is no JSON: %s", f->path, why.text);
+  TS_TRY(ts_tensors_read_json(f, &header, LENGTH_BYTES, (int64_t)n));
   if (!json_is_object(header))
     TS_THROW(TS_ERR_CKPT, "%s: the header is no JSON object of tensors",
              f->path);
+  take_step(f, header);
   TS_TRY(take_all(f, header, LENGTH_BYTES + (int64_t)n));
 done:
   json_decref(header);
-  ts_mem_free(text);
   return err;
 }

@@ -13,7 +13,8 @@
 #include "io/npy_header.h"
 
 bool ts_path_is_safetensors(const char *path) {
-  return ts_str_ends(path, ".safetensors");
+  return ts_str_ends(path, ".safetensors") ||
+         ts_str_ends(path, TS_TENSORS_INDEX);
 }
 
 bool ts_path_is_array(const char *path) {
@@ -34,8 +35,12 @@ ts_err ts_tensors_open(ts_tensors **out, const char *path) {
   if (f->fd < 0 || fstat(f->fd, &s) != 0)
     TS_TRY(ts_fail_errno(TS_ERR_CKPT, path));
   f->size = s.st_size;
-  TS_TRY(ts_path_is_safetensors(path) ? ts_safetensors_read(f)
-                                      : ts_npy_read(f));
+  f->step = -1;
+  TS_TRY(ts_str_ends(path, TS_TENSORS_INDEX) ? ts_tensors_read_index(f)
+         : ts_path_is_safetensors(path)      ? ts_safetensors_read(f)
+                                             : ts_npy_read(f));
+  for (int32_t i = 0; i < f->n; i++)
+    if (!f->item[i].of) f->item[i].of = f;
   *out = f;
   f = NULL;
 done:
@@ -47,7 +52,8 @@ void ts_tensors_close(ts_tensors *f) {
   if (!f) return;
   if (f->fd >= 0) close(f->fd);
   for (int32_t i = 0; i < f->n; i++) ts_mem_free(f->item[i].name);
-  ts_mem_free_all(f->item, f->path, f);
+  for (int32_t k = 0; k < f->n_parts; k++) ts_tensors_close(f->part[k]);
+  ts_mem_free_all(f->part, f->item, f->path, f);
 }
 
 static const char *without_prefix(const char *name) {

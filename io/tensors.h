@@ -1,5 +1,6 @@
 /* tensors.h - arrays in files of other programs: safetensors, each by its name,
- * and .npy, which has one.
+ * in one file or in those that an index beside them names, and .npy, which has
+ * one.
  *
  * A file is looked at as a whole before anything of it is read: every tensor
  * lies in the file, has the bytes that type and shape take, and shares none
@@ -8,7 +9,9 @@
 #pragma once
 
 #include "base/dtype.h"
-#include "base/err.h"
+#include "base/str.h"
+
+struct json_t; /* Jansson's */
 
 enum { TS_TENSOR_DIMS_MAX = 8 };
 
@@ -18,7 +21,8 @@ typedef struct ts_tensor {
   ts_dtype dtype; /* TS_DTYPE_COUNT: it can't be read as floats */
   int n_dims;
   int64_t dims[TS_TENSOR_DIMS_MAX]; /* row-major */
-  int64_t at, n_bytes;              /* in the file */
+  const struct ts_tensors *of;      /* the file that it is in */
+  int64_t at, n_bytes;              /* there */
   bool taken;                       /* for the caller: somebody's */
 } ts_tensor;
 
@@ -28,15 +32,24 @@ typedef struct ts_tensors {
   int64_t size;    /* bytes of the file */
   ts_tensor *item; /* owned; of safetensors by place */
   int32_t n;
+  int64_t step;             /* of training, as __metadata__ has it; -1: none */
+  struct ts_tensors **part; /* owned; an index's files */
+  int32_t n_parts;
 } ts_tensors;
 
-/* PATH ends in ".safetensors"; in that or in ".npy". */
+/* The end of an index's name, which says which file has which tensor. */
+#define TS_TENSORS_INDEX ".safetensors.index.json"
+
+/* PATH ends in ".safetensors" or as an index; in that or in ".npy". */
 bool ts_path_is_safetensors(const char *path);
 bool ts_path_is_array(const char *path);
 
 /* By the path's end. */
 ts_err ts_tensors_open(ts_tensors **, const char *path);
 void ts_tensors_close(ts_tensors *);
+/* PATH = FOLDER/STEM.safetensors or that index, whichever is there; unset where
+ * neither is. */
+ts_err ts_tensors_in(ts_str *path, const char *folder, const char *stem);
 
 /* The tensor of parameter NAME (as in checkpoints, without "model/"): that of
  * the same name; with ALIKE one that nobody has taken, and whose name is NAME
@@ -53,6 +66,11 @@ ts_err ts_tensor_check(const ts_tensors *, const ts_tensor *);
 /* "(3, 4)" */
 const char *ts_tensor_shape(char buf[256], const ts_tensor *);
 
-/* safetensors.c, tensors_npy.c: what the opened file F holds. */
+/* safetensors.c, tensors_index.c, tensors_npy.c: what the opened file F holds.
+ * read_json: the JSON in N_BYTES from byte AT on, to be freed by json_decref.
+ */
 ts_err ts_safetensors_read(ts_tensors *f);
+ts_err ts_tensors_read_json(const ts_tensors *f, struct json_t **, int64_t at,
+                            int64_t n_bytes);
+ts_err ts_tensors_read_index(ts_tensors *f);
 ts_err ts_npy_read(ts_tensors *f);

@@ -22,6 +22,10 @@ const ts_command ts_commands[] = {
      "DECK --out FILE [--k N] [--data FILE] [--keys NAME,NAME] [--checkpoint "
      "best|FILE]",
      "write the best items for data.eval or FILE", true, ts_cmd_topk},
+    {"export", 1,
+     "DECK --out FOLDER [--names own|torchrec] [--state] [--checkpoint "
+     "best|FILE]",
+     "write a checkpoint's weights as safetensors", false, ts_cmd_export},
     {"compare", 2,
      "RUN RUN [--data FILE,FILE] [--resamples N] [--seed N] [--json]",
      "say which of two runs is better, and whether by more than chance", true,

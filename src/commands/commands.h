@@ -55,6 +55,8 @@ typedef struct ts_args {
   const char *sequences, *columns, *targets, *leave, *split_at, *max_length;
   const char *min_count, *negatives, *test, *side;
   bool lists, times;
+  const char *names, *max_file; /* export: --names WHOSE, --max-file BYTES */
+  bool state, averages;         /* export: --state, --averages */
 } ts_args;
 
 typedef struct ts_command {
@@ -70,6 +72,7 @@ ts_err ts_cmd_train(const ts_args *);
 ts_err ts_cmd_eval(const ts_args *);
 ts_err ts_cmd_predict(const ts_args *);
 ts_err ts_cmd_topk(const ts_args *);
+ts_err ts_cmd_export(const ts_args *);
 ts_err ts_cmd_compare(const ts_args *);
 ts_err ts_cmd_plan(const ts_args *);
 ts_err ts_cmd_convert(const ts_args *);

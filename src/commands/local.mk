@@ -31,6 +31,7 @@ tessera_sources += \
   src/commands/convert.c \
   src/commands/convert_sequences.c \
   src/commands/eval.c \
+  src/commands/export.c \
   src/commands/help.c \
   src/commands/init.c \
   src/commands/init.h \

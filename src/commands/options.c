@@ -17,7 +17,8 @@ typedef struct ts_option {
 } ts_option;
 
 #define AT(field) offsetof(ts_args, field)
-#define DECKS "train eval predict topk compare plan convert generate bench tune"
+#define DECKS                                                                  \
+  "train eval predict topk export compare plan convert generate bench tune"
 #define ALL DECKS " init inspect plot trace help version"
 
 static const ts_option options[] = {
@@ -29,7 +30,7 @@ static const ts_option options[] = {
      "what each lane does, as a trace (bench: of step)"},
     {"--trace-steps", "A:B", AT(trace_steps), "train bench",
      "batches A up to but not B of it"},
-    {"--checkpoint", "FILE", AT(checkpoint), "eval predict topk",
+    {"--checkpoint", "FILE", AT(checkpoint), "eval predict topk export",
      "its weights, not the run's newest; best: those of best.h5"},
     {"--by", "COLUMN", AT(by), "eval",
      "figures by the values of a column of the data, too"},
@@ -52,12 +53,19 @@ static const ts_option options[] = {
      "what a layer of the model gives, not scores"},
     {"--embeddings", "NAME,NAME", AT(embeddings), "predict",
      "the features' vectors and words, not scores"},
+    {"--names", "WHOSE", AT(names), "export",
+     "own, or torchrec: refused unless its state_dict has these names"},
+    {"--state", NULL, AT(state), "export", "optimizers' state, too"},
+    {"--averages", NULL, AT(averages), "export",
+     "running means (optimizer.ema) in the weights' place"},
+    {"--max-file", "BYTES", AT(max_file), "export",
+     "of a file's tensors; 5e9 by default"},
     {"--label", "COLUMN", AT(label), "init", "what is to be predicted"},
     {"--out", "FILE", AT(out),
-     "init predict topk convert generate bench plot trace tune",
+     "init predict topk export convert generate bench plot trace tune",
      "where the result goes"},
-    {"-o", "FILE", AT(out), "predict topk convert generate bench plot trace",
-     "the same"},
+    {"-o", "FILE", AT(out),
+     "predict topk export convert generate bench plot trace", "the same"},
     {"--format", "NAME", AT(format), "convert generate",
      "of what is written: dataset or criteo_tsv"},
     {"--sequences", "EVENTS", AT(sequences), "convert",

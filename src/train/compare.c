@@ -54,7 +54,7 @@ static ts_err find_checkpoint(ts_side *s) {
     TS_TRY(ts_str_append(&path, "%s/best.h5", dir.text));
     if (access(path.text, F_OK) != 0) {
       ts_str_reset(&path);
-      TS_TRY(ts_ckpt_newest_seen(&path, dir.text));
+      TS_TRY(ts_ckpt_newest_seen(&path, dir.text, NULL, 0));
     }
   }
   if (!path.text)

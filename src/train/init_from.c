@@ -4,6 +4,7 @@
  * every vocabulary.  So a word takes the row that the file has for that word;
  * words that the file does not know keep what the seed gave them.  A file that
  * says nothing of words (another program's) has its rows taken by number. */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/file.h"
@@ -216,12 +217,26 @@ done:
   return err;
 }
 
+/* The tensors in FOLDER, as rank 0 sees them; unset where there are none. */
+static ts_err find_tensors(ts_trainer *t, ts_str *path, const char *folder) {
+  char name[4400] = "";
+  ts_str found = {0};
+  ts_err err = t->rank == 0 ? ts_tensors_in(&found, folder, "model") : TS_OK;
+  if (found.text) snprintf(name, sizeof name, "%s", found.text);
+  ts_str_reset(&found);
+  TS_DO(ts_settle(t, err));
+  TS_DO(ts_comm_bcast(t->control, name, sizeof name, 0));
+  return *name ? ts_settle(t, ts_str_append(path, "%s", name)) : TS_OK;
+}
+
 ts_err ts_trainer_init_path(ts_trainer *t, ts_str *path) {
   const char *from = t->config->checkpoint.init_from;
   if (!*from) return TS_OK;
   int64_t folder = t->rank == 0 && ts_file_is_folder(from);
   TS_DO(ts_comm_bcast(t->control, &folder, sizeof folder, 0));
   if (!folder) return ts_settle(t, ts_str_append(path, "%s", from));
+  TS_DO(find_tensors(t, path, from));
+  if (path->text) return TS_OK;
   TS_DO(ts_ckpt_newest(path, from, NULL, t->control));
   return ts_settle(
       t, path->text

@@ -291,8 +291,9 @@ ts_ckpt_item *ts_trainer_item(const ts_ckpt *, const char *name);
  * Collective. */
 ts_err ts_trainer_init_tables(ts_trainer *, const ts_source *train);
 
-/* The file of checkpoint.init_from: of a folder its newest checkpoint; none
- * where the deck names nothing.  Collective. */
+/* The file of checkpoint.init_from: of a folder model.safetensors, or its
+ * index, or its newest checkpoint; none where the deck names nothing.
+ * Collective. */
 ts_err ts_trainer_init_path(ts_trainer *, ts_str *path);
 /* Weights of the checkpoint PATH for a run on TRAIN, whose words get the rows
  * that they have in that file; the log says which weights stayed initial.  With

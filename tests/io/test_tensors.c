@@ -305,6 +305,33 @@ TS_TESTS(headers_are_refused, 0, sizeof hostile / sizeof *hostile) {
   refused(file_path, hostile[_i].words);
 }
 
+/* An index of the file in.safetensors, which has t. */
+static const struct {
+  const char *text, *words;
+} indices[] = {
+    {"{\"weight_map\":", "the header is no JSON: "},
+    {"{\"weight_map\":{\"t\":\"a\",\"t\":\"b\"}}", "duplicate object key"},
+    {"[1]", "is no index: it has no weight_map"},
+    {"{\"weight_map\":[\"t\"]}", "is no index: it has no weight_map"},
+    {"{\"weight_map\":{\"t\":1}}", "has no file for tensor t"},
+    {"{\"weight_map\":{\"t\":\"x/in.safetensors\"}}", "is no file beside it"},
+    {"{\"weight_map\":{\"t\":\"../in.safetensors\"}}", "is no file beside it"},
+    {"{\"weight_map\":{\"t\":\"in.safetensors.index.json\"}}",
+     "is no file beside it"},
+    {"{\"weight_map\":{\"t\":\"in.npy\"}}", "is no file beside it"},
+    {"{\"weight_map\":{\"t\":\"in.safetensors\",\"u\":\"in.safetensors\"}}",
+     "tensor u is not in "}};
+
+TS_TESTS(indices_are_refused, 0, sizeof indices / sizeof *indices) {
+  static const char text[] = F32_OF("[2,1]", "[0,8]");
+  char path[128];
+  const char *index = indices[_i].text;
+  put_header(text, strlen(text), (int64_t)(16 + strlen(text)));
+  snprintf(path, sizeof path, "%s.index.json", file_path);
+  put(path, 0, index, strlen(index), (int64_t)strlen(index));
+  refused(path, indices[_i].words);
+}
+
 /* Cut anywhere: no end is taken for a whole. */
 TS_TEST(cut_files_are_refused) {
   static const char text[] = F32_OF("[2,1]", "[0,8]");

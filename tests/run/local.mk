@@ -17,6 +17,7 @@ dist_check_SCRIPTS += tests/run/async.sh \
   tests/run/csv.sh \
   tests/run/data_formats.sh \
   tests/run/disk_full.sh \
+  tests/run/export.sh \
   tests/run/extending.sh \
   tests/run/emulated.sh \
   tests/run/faults.sh \
@@ -75,7 +76,7 @@ dist_check_SCRIPTS += tests/run/async.sh \
   tests/run/weights.sh
 EXTRA_DIST += tests/run/golden_losses.txt tests/run/convert_sequences.py tests/run/items.py tests/run/negatives.py tests/run/npy.py tests/run/topk.py tests/run/item_tower.py tests/run/outputs.py tests/run/parity.py \
   tests/run/headers.py tests/run/machine_code.py tests/kernels/machine_code.txt
-EXTRA_DIST += tests/oracle/cases tests/oracle/make.py tests/oracle/models.py tests/oracle/sequences.py
+EXTRA_DIST += tests/oracle/cases tests/oracle/exported.py tests/oracle/make.py tests/oracle/models.py tests/oracle/sequences.py
 
 # Jobs under a Slurm that the script starts: minutes of waiting for its clock,
 # so not in `make check`.

@@ -89,7 +89,7 @@ for w, x in two.items():
     assert anew[w].max() > 0
 PY
 
-check "without a file" fails 2 "checkpoint.init_state needs checkpoint.init_from, a checkpoint of a run or its folder of them" 1 --set checkpoint.init_state=true
+check "without a file" fails 2 "checkpoint.init_state needs checkpoint.init_from, a checkpoint of a run, its folder of them, or one of export --state" 1 --set checkpoint.init_state=true
 check "of tensors" fails 2 "checkpoint.init_state needs checkpoint.init_from" 1 --set checkpoint.init_state=true --set checkpoint.init_from=x.safetensors
 mkdir "$work/empty"
 check "an empty folder" fails 4 "checkpoint.init_from: $work/empty holds no checkpoint" 2 --set checkpoint.init_from="$work/empty"
