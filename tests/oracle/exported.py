@@ -1,16 +1,23 @@
 """Weights that tessera has trained and exported under TorchRec's names, loaded
 strictly by PyTorch modules of these names: their predictions are tessera's to
-1e-6.  jobs/oracle calls it; nothing of it is kept."""
+1e-6.  What PyTorch saves of them jobs/from_torch turns into the same tensors,
+to the bit.  jobs/oracle calls it; nothing of it is kept."""
 import json
+import os
 import struct
 import subprocess
+import sys
 import tempfile
 
 import h5py
 import torch
+import torch.distributed.checkpoint as dcp
 from torch import nn
 
 import make
+
+FROM_TORCH = os.path.join(os.path.dirname(os.path.abspath(__file__)),
+                          "..", "..", "jobs", "from_torch")
 
 DIM = 4
 MODELS = {
@@ -89,21 +96,36 @@ class Model(nn.Module):
 
 def read(folder):
     """What safetensors' own reader would give."""
-    with open(f"{folder}/model.safetensors.index.json") as f:
-        where = json.load(f)["weight_map"]
-    tensors = {}
-    for name in set(where.values()):
+    tensors, index = {}, f"{folder}/model.safetensors.index.json"
+    where = None
+    if os.path.exists(index):
+        with open(index) as f:
+            where = json.load(f)["weight_map"]
+    for name in set(where.values()) if where else ["model.safetensors"]:
         with open(f"{folder}/{name}", "rb") as f:
             header = json.loads(f.read(struct.unpack("<Q", f.read(8))[0]))
             data = bytearray(f.read())
         for key, t in header.items():
             if key != "__metadata__":
-                assert t["dtype"] == "F32" and where[key] == name
+                assert t["dtype"] == "F32" and (not where or where[key] == name)
                 a, z = t["data_offsets"]
                 tensors[key] = torch.frombuffer(
                     data[a:z], dtype=torch.float32).reshape(t["shape"])
-    assert tensors.keys() == where.keys()
+    assert not where or tensors.keys() == where.keys()
     return tensors
+
+
+def check_saved(state, folder):
+    """STATE by torch.save, wrapped, and by DCP."""
+    torch.save({"model": {"module.model." + k: v for k, v in state.items()}},
+               f"{folder}/x.pt")
+    dcp.save({"model": state}, checkpoint_id=f"{folder}/dcp")
+    for path in ("x.pt", "dcp"):
+        subprocess.run([sys.executable, FROM_TORCH, f"{folder}/{path}",
+                        f"{folder}/{path}-w"], check=True, capture_output=True)
+        back = read(f"{folder}/{path}-w")
+        assert back.keys() == state.keys()
+        assert all(torch.equal(back[k], state[k]) for k in state), path
 
 
 def check(tessera, data):
@@ -128,6 +150,7 @@ def check(tessera, data):
                     check=True)
             model = Model(kind)
             model.load_state_dict(read(f"{folder}/w"))
+            check_saved(model.state_dict(), folder)
             y = model.double()(x, counts).sigmoid().reshape(-1)
             with h5py.File(f"{folder}/p.h5") as f:
                 p = torch.tensor(f["predictions"][:], dtype=torch.float64)

@@ -126,6 +126,13 @@ check "on, with means" alone on-means $means --set run.steps=50 --set checkpoint
 check "the same from the checkpoint" alone on-kept $means --set run.steps=50 --set checkpoint.init_state=true --set checkpoint.init_from="$work/means/checkpoints"
 check "rows and states" same_bits "$(newest on-means)" "$(newest on-kept)"
 check "means of layers" h5diff -q "$(newest on-means)" "$(newest on-kept)" /ema /ema
+for from in several "$work/run/checkpoints"; do
+  [ "$from" = several ] || mv begun-last begun-first
+  check "means that begin, from $from" alone begun-last $means --set run.steps=45 --set checkpoint.init_state=true --set checkpoint.init_from="$from"
+done
+check "begin alike" h5diff -q "$(newest begun-first)" "$(newest begun-last)" /ema /ema
+check "as many rows as the folder has" alone auto --set tables.a.rows=auto --set tables.c.rows=auto --set checkpoint.init_from=several $still
+check "all of them" weights auto run
 
 # ---- mistakes ----------------------------------------------------------------------
 refuses() { # CODE TEXT command...: with one message, and nothing is left
