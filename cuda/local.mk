@@ -22,6 +22,7 @@ cuda_sources = \
   cuda/dense/mask.cu cuda/dense/product.cu cuda/dense/products.cu \
   cuda/dense/products_shapes.cu \
   cuda/model/act.cu cuda/model/attention.cu cuda/model/attention_grad.cu \
+  cuda/model/attention_half.cu cuda/model/attention_half_grad.cu \
   cuda/model/candidates.cu cuda/model/columns.cu cuda/model/contract.cu \
   cuda/model/full_softmax.cu cuda/model/map.cu \
   cuda/model/norm.cu cuda/model/tokens.cu
@@ -40,7 +41,8 @@ cuda_headers = \
   cuda/dense/codes.cuh cuda/dense/cross.cuh cuda/dense/flat.cuh \
   cuda/dense/half.cuh cuda/dense/interact.cuh cuda/dense/mask.h \
   cuda/dense/product.h cuda/dense/products.h \
-  cuda/model/attention.cuh cuda/model/columns.cuh cuda/model/elements.cuh \
+  cuda/model/attention.cuh cuda/model/attention_grad.cuh cuda/model/attention_half.cuh \
+  cuda/model/columns.cuh cuda/model/elements.cuh \
   cuda/model/lanes.cuh cuda/model/starts.cuh
 EXTRA_DIST += $(cuda_sources) $(cuda_nccl_sources) $(cuda_headers)
 

@@ -88,3 +88,42 @@ ts_half_product(float c[4], const uint32_t a[4], const uint32_t b[2]) {
   }
 #endif
 }
+
+/* The 16 x 16 elements of bf16 at X in shared memory, rows PITCH words apart
+ * and 16 bytes aligned, by the warp: four 8 x 8 of them, of rows from 0 and
+ * from 8 on, then those to their right.  A lane has pair t of row g of each: it
+ * is A of a product, and where rows are columns of B to[k], to[k + 2] are 8 of
+ * them. TURNED: rows 2t and 2t + 1 of column g; to[2k], to[2k + 1] are 8
+ * columns of B. */
+template <bool TURNED>
+static __device__ __forceinline__ void
+ts_half_square(uint32_t to[4], const uint32_t *x, int pitch) {
+  const int lane = (int)threadIdx.x % 32;
+#if TS_HALF_BY_HARDWARE
+  const uint32_t row =
+      (uint32_t)__cvta_generic_to_shared(x + lane % 16 * pitch + lane / 16 * 4);
+  if (TURNED)
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 "
+                 "{%0, %1, %2, %3}, [%4];"
+                 : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+                 : "r"(row)
+                 : "memory");
+  else
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 "
+                 "{%0, %1, %2, %3}, [%4];"
+                 : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+                 : "r"(row)
+                 : "memory");
+#else
+  const int g = lane / 4, t = lane % 4, half = g % 2 * 16;
+  for (int k = 0; k < 4; k++) {
+    const uint32_t *at = x + k % 2 * 8 * pitch + k / 2 * 4;
+    if (!TURNED) {
+      to[k] = at[g * pitch + t];
+      continue;
+    }
+    at += 2 * t * pitch + g / 2;
+    to[k] = (at[0] >> half & 0xffff) | at[pitch] >> half << 16;
+  }
+#endif
+}

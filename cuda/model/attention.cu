@@ -3,43 +3,12 @@
  * and o so far in registers; sixteen threads have a row. */
 #include "cuda/model/attention.cuh"
 
-/* Reductions over the 16 threads that share a row. */
-static __device__ __forceinline__ float ts_row_sum(float x) {
-  for (int by = 8; by > 0; by /= 2) x += __shfl_xor_sync(0xffffffff, x, by);
-  return x;
-}
-static __device__ __forceinline__ float ts_row_most(float x) {
-  for (int by = 8; by > 0; by /= 2)
-    x = fmaxf(x, __shfl_xor_sync(0xffffffff, x, by));
-  return x;
-}
-
-/* Row R of scores becomes exp(x - most so far), O's what it is times. */
-static __device__ __forceinline__ void ts_soft_row(float x[4], float o[4],
-                                                   float *most, float *sum) {
-  float now = *most, own = 0;
-#pragma unroll
-  for (int c = 0; c < 4; c++) now = fmaxf(now, x[c]);
-  now = ts_row_most(now);
-  const float factor = expf(*most - now);
-#pragma unroll
-  for (int c = 0; c < 4; c++) {
-    x[c] = expf(x[c] - now);
-    own += x[c];
-    o[c] *= factor;
-  }
-  *sum = fmaf(*sum, factor, ts_row_sum(own));
-  *most = now;
-}
-
 template <bool timed>
 static __device__ void ts_attention_block(const ts_attention_args &t,
                                           const ts_attention_head &d, int32_t i,
                                           int col, ts_attention_shared &m) {
   const bool soft = t.kind == TS_ATTENTION_SOFTMAX;
-  const int32_t end =
-      ts_attention_is_open(&t, i) ? d.length
-                                  : min(d.length, i + TS_ATTENTION_TILE);
+  const int32_t end = d.end(t, i);
   const ts_attention_rows q = d.rows(t.q, t.q_stride, t.dim, i);
   float o[4][4] = {}, most[4], sum[4] = {}, factor[4];
 #pragma unroll
@@ -50,20 +19,18 @@ static __device__ void ts_attention_block(const ts_attention_args &t,
 #pragma unroll
     for (int r = 0; r < 4; r++) {
 #pragma unroll
-      for (int c = 0; c < 4; c++) {
-        const int32_t own_i = i + ts_attention_row() + r;
-        const int32_t own_j = j + ts_attention_column() + c;
-        const bool sees = d.sees(t, own_i, own_j);
-        const float y =
-            sees ? ts_attention_score<timed>(t, d, x[r][c], own_i, own_j)
-                 : 0.0f;
-        x[r][c] = soft ? (sees ? y : -INFINITY) : d.norm * y / (1 + expf(-y));
-      }
-      if (soft) ts_soft_row(x[r], o[r], &most[r], &sum[r]);
+      for (int c = 0; c < 4; c++)
+        x[r][c] = ts_attention_weight<timed>(t, d, x[r][c],
+                                             i + ts_attention_row() + r,
+                                             j + ts_attention_column() + c);
+      if (soft)
+        ts_soft_row<16, 4>([&](int c) -> float & { return x[r][c]; },
+                           [&](int c) -> float & { return o[r][c]; }, &most[r],
+                           &sum[r]);
     }
     if (t.drop > 0) {
-      const uint32_t kept = ts_attention_kept(t, d, i + ts_attention_row(),
-                                              j + ts_attention_column());
+      const uint32_t kept = ts_attention_kept<4>(
+          t, d, i + ts_attention_row(), j + ts_attention_column(), 0, 1);
       const float keep = 1 / (1 - t.drop);
 #pragma unroll
       for (int e = 0; e < 16; e++)
@@ -100,8 +67,4 @@ ts_err ts_cuda_attention(const ts_attention_args *t) {
                                        ts_attention_shape(w), *t, w)
                       : TS_CUDA_LAUNCH(ts_attention_kernel<false>,
                                        ts_attention_shape(w), *t, w);
-}
-
-ts_err ts_cuda_attention_half(const ts_attention_args *t) {
-  return ts_cuda_attention(t);
 }

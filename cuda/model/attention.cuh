@@ -76,8 +76,14 @@ struct ts_attention_head {
   /* As ts_attention_sees has it, in 32 bits: registers are short. */
   __device__ __forceinline__ bool sees(const ts_attention_args &t, int32_t i,
                                        int32_t j) const {
-    return i < length && j < length &&
-           (!t.causal || j <= i || i < t.context);
+    return i < length && j < length && (!t.causal || j <= i || i < t.context);
+  }
+  /* Queries of the tile that begins with I look at keys below. */
+  __device__ __forceinline__ int32_t end(const ts_attention_args &t,
+                                         int32_t i) const {
+    return ts_attention_is_open(&t, i)
+               ? length
+               : min(length, i + (int32_t)TS_ATTENTION_TILE);
   }
 };
 
@@ -105,22 +111,59 @@ ts_attention_score(const ts_attention_args &t, const ts_attention_head &d,
   return x;
 }
 
-/* Bit 4 c + r: whether the pair of query I + r, I being a multiple of 4, and
- * key J + c is kept. */
+/* Forward: p of such a pair but for softmax's exp, which has it of x, then of
+ * minus infinity where I does not look at J. */
+template <bool timed>
+static __device__ __forceinline__ float
+ts_attention_weight(const ts_attention_args &t, const ts_attention_head &d,
+                    float x, int32_t i, int32_t j) {
+  const bool sees = d.sees(t, i, j);
+  const float y = sees ? ts_attention_score<timed>(t, d, x, i, j) : 0.0f;
+  if (t.kind == TS_ATTENTION_SOFTMAX) return sees ? y : -INFINITY;
+  return d.norm * y / (1 + expf(-y));
+}
+
+/* A row of scores x(c), c < N, that LANES lanes share, becomes exp(x - most so
+ * far), and o(c) what it is times. */
+template <int lanes, int n, class X, class O>
+static __device__ __forceinline__ void ts_soft_row(X x, O o, float *most,
+                                                   float *sum) {
+  float now = *most, own = 0;
+#pragma unroll
+  for (int c = 0; c < n; c++) now = fmaxf(now, x(c));
+  for (int by = lanes / 2; by > 0; by /= 2)
+    now = fmaxf(now, __shfl_xor_sync(0xffffffff, now, by));
+  const float factor = expf(*most - now);
+#pragma unroll
+  for (int c = 0; c < n; c++) {
+    x(c) = expf(x(c) - now);
+    own += x(c);
+    o(c) *= factor;
+  }
+  for (int by = lanes / 2; by > 0; by /= 2)
+    own += __shfl_xor_sync(0xffffffff, own, by);
+  *sum = fmaf(*sum, factor, own);
+  *most = now;
+}
+
+/* Bit 4 k + r, k < N: whether the pair of query I + k BY_I + r, which is a
+ * multiple of 4 but for r, and key J + k BY_J is kept. */
+template <int n>
 static __device__ __forceinline__ uint32_t
 ts_attention_kept(const ts_attention_args &t, const ts_attention_head &d,
-                  int32_t i, int32_t j) {
+                  int32_t i, int32_t j, int32_t by_i, int32_t by_j) {
   const uint64_t key = (uint64_t)t.key[1] << 32 | t.key[0];
   uint32_t kept = 0;
-  if (t.drop == 0) return 0xffff;
-#pragma unroll
-  for (int c = 0; c < 4; c++) {
+  if (t.drop == 0) return 0xffffffff;
+#pragma unroll 4
+  for (int k = 0; k < n; k++) {
     uint32_t word[4];
-    ts_philox_words(word, ts_attention_counter(&t, d.s, d.h), (uint32_t)i / 4,
-                    (uint32_t)(j + c), key);
+    ts_philox_words(word, ts_attention_counter(&t, d.s, d.h),
+                    (uint32_t)(i + k * by_i) / 4, (uint32_t)(j + k * by_j),
+                    key);
 #pragma unroll
     for (int r = 0; r < 4; r++)
-      if ((float)(word[r] >> 8) * 0x1p-24f >= t.drop) kept |= 1u << (4 * c + r);
+      if ((float)(word[r] >> 8) * 0x1p-24f >= t.drop) kept |= 1u << (4 * k + r);
   }
   return kept;
 }
@@ -239,6 +282,8 @@ ts_attention_each(const ts_attention_args &t, const ts_attention_tasks &w,
   }
 }
 
-static inline ts_cuda_shape ts_attention_shape(const ts_attention_tasks &w) {
-  return {ts_grid(w.n, 1, TS_GRID_X_MAX), TS_ATTENTION_THREADS};
+static inline ts_cuda_shape
+ts_attention_shape(const ts_attention_tasks &w,
+                   unsigned threads = TS_ATTENTION_THREADS) {
+  return {ts_grid(w.n, 1, TS_GRID_X_MAX), threads};
 }
