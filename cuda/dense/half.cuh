@@ -73,15 +73,19 @@ ts_half_product(float c[4], const uint32_t a[4], const uint32_t b[2]) {
 #else
   const uint32_t all = 0xffffffff;
   const int lane = (int)threadIdx.x % 32, g = lane / 4, t = lane % 4;
+  unsigned long long x[4][4]; /* pairs at and 4 + at of two rows, two columns */
+  const unsigned long long own[3] = {(unsigned long long)a[2] << 32 | a[0],
+                                     (unsigned long long)a[3] << 32 | a[1],
+                                     (unsigned long long)b[1] << 32 | b[0]};
+  for (int k = 0; k < 16; k++)
+    x[k % 4][k / 4] =
+        __shfl_sync(all, own[k % 4 < 2 ? k % 4 : 2],
+                    (k % 4 < 2 ? 4 * g : 8 * t + k % 2 * 4) + k / 4);
   for (int pair = 0; pair < 8; pair++) {
-    const int at = pair % 4, late = pair / 4;
-    uint32_t row[2], col[2];
-    row[0] = __shfl_sync(all, late ? a[2] : a[0], 4 * g + at);
-    row[1] = __shfl_sync(all, late ? a[3] : a[1], 4 * g + at);
-    col[0] = __shfl_sync(all, b[late], 4 * (2 * t) + at);
-    col[1] = __shfl_sync(all, b[late], 4 * (2 * t + 1) + at);
     for (int k = 0; k < 4; k++) {
-      const uint32_t u = row[k / 2], v = col[k % 2];
+      const int at = pair % 4, late = pair / 4 * 32;
+      const uint32_t u = (uint32_t)(x[k / 2][at] >> late);
+      const uint32_t v = (uint32_t)(x[2 + k % 2][at] >> late);
       c[k] = __fadd_rn(c[k], __fmul_rn(ts_half_low(u), ts_half_low(v)));
       c[k] = __fadd_rn(c[k], __fmul_rn(ts_half_high(u), ts_half_high(v)));
     }

@@ -12,22 +12,24 @@ static __device__ void ts_attention_block(const ts_attention_args &t,
   const ts_attention_rows q = d.rows(t.q, t.q_stride, t.dim, i);
   float o[4][4] = {}, most[4], sum[4] = {}, factor[4];
 #pragma unroll
-  for (int r = 0; r < 4; r++) most[r] = -FLT_MAX;
+  for (int r = 0; r < 4; r++) most[r] = TS_ATTENTION_LEAST;
   for (int32_t j = 0; j < end; j += TS_ATTENTION_TILE) {
     float x[4][4];
     ts_attention_dots(x, m, q, d.rows(t.k, t.k_stride, t.dim, j));
+    ts_attention_weights<timed>(t, d, [&](auto f) {
 #pragma unroll
-    for (int r = 0; r < 4; r++) {
+      for (int e = 0; e < 16; e++) {
+        const int32_t own_i = i + ts_attention_row() + e / 4;
+        const int32_t own_j = j + ts_attention_column() + e % 4;
+        f(x[e / 4][e % 4], own_i, own_j, d.sees(t, own_i, own_j));
+      }
+    });
 #pragma unroll
-      for (int c = 0; c < 4; c++)
-        x[r][c] = ts_attention_weight<timed>(t, d, x[r][c],
-                                             i + ts_attention_row() + r,
-                                             j + ts_attention_column() + c);
+    for (int r = 0; r < 4; r++)
       if (soft)
         ts_soft_row<16, 4>([&](int c) -> float & { return x[r][c]; },
                            [&](int c) -> float & { return o[r][c]; }, &most[r],
                            &sum[r]);
-    }
     if (t.drop > 0) {
       const uint32_t kept = ts_attention_kept<4>(
           t, d, i + ts_attention_row(), j + ts_attention_column(), 0, 1);

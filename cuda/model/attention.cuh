@@ -73,10 +73,16 @@ struct ts_attention_head {
                                         int32_t i) const {
     return (begin + i) * stride + (int64_t)h * dim;
   }
-  /* As ts_attention_sees has it, in 32 bits: registers are short. */
+  /* Query I looks at the keys below that, as ts_attention_sees has it, in 32
+   * bits: registers are short. */
+  __device__ __forceinline__ int32_t limit(const ts_attention_args &t,
+                                           int32_t i) const {
+    if (i >= length) return 0;
+    return t.causal && i >= t.context ? i + 1 : length;
+  }
   __device__ __forceinline__ bool sees(const ts_attention_args &t, int32_t i,
                                        int32_t j) const {
-    return i < length && j < length && (!t.causal || j <= i || i < t.context);
+    return j < limit(t, i);
   }
   /* Queries of the tile that begins with I look at keys below. */
   __device__ __forceinline__ int32_t end(const ts_attention_args &t,
@@ -94,33 +100,60 @@ ts_attention_time_of(const ts_attention_args &t, const ts_attention_head &d,
   return ts_attention_time(&t, ts_attention_edges, d.begin + i, d.begin + j);
 }
 
-/* x_ij from q_i . k_j; TIMED: there are biases by time, for which registers
- * would not do where two blocks are to share a multiprocessor. */
-template <bool timed>
-static __device__ __forceinline__ float
-ts_attention_score(const ts_attention_args &t, const ts_attention_head &d,
-                   float x, int32_t i, int32_t j) {
-  x *= t.scale;
-  if (t.bias)
-    x += __ldg(t.bias + d.h * ts_attention_buckets(&t) +
-               ts_attention_bucket(&t, i - j));
-  if (timed)
-    x += __ldg(t.time_bias + (int64_t)d.h * t.n_times +
-               ts_attention_time_of(t, d, i, j));
-  if (t.slopes) x -= __ldg(t.slopes + d.h) * fabsf((float)(i - j));
-  return x;
+/* By the units that GPUs have for them: expf and a division are several times
+ * as many instructions. */
+#define TS_LOG2E 1.4426950408889634f
+static __device__ __forceinline__ float ts_attention_sigmoid(float x) {
+  return __fdividef(1, 1 + exp2f(-TS_LOG2E * x));
 }
 
-/* Forward: p of such a pair but for softmax's exp, which has it of x, then of
- * minus infinity where I does not look at J. */
-template <bool timed>
-static __device__ __forceinline__ float
-ts_attention_weight(const ts_attention_args &t, const ts_attention_head &d,
-                    float x, int32_t i, int32_t j) {
-  const bool sees = d.sees(t, i, j);
-  const float y = sees ? ts_attention_score<timed>(t, d, x, i, j) : 0.0f;
-  if (t.kind == TS_ATTENTION_SOFTMAX) return sees ? y : -INFINITY;
-  return d.norm * y / (1 + expf(-y));
+/* What no score is below, also in base 2: the largest of none. */
+#define TS_ATTENTION_LEAST (-FLT_MAX / 2)
+
+/* x_ij from q_i . k_j, of all pairs that EACH(f) calls f(x, i, j, whether i
+ * looks at j) for: what there is of biases is asked once.  TIMED: there are
+ * those by time, for which registers would not do where two blocks are to share
+ * a multiprocessor. */
+template <bool timed, class Each>
+static __device__ __forceinline__ void
+ts_attention_scores(const ts_attention_args &t, const ts_attention_head &d,
+                    Each each) {
+  each([&](float &x, int32_t, int32_t, bool) { x *= t.scale; });
+  if (t.bias) {
+    const float *bias = t.bias + d.h * ts_attention_buckets(&t);
+    each([&](float &x, int32_t i, int32_t j, bool) {
+      x += __ldg(bias + ts_attention_bucket(&t, i - j));
+    });
+  }
+  if (timed) {
+    const float *bias = t.time_bias + (int64_t)d.h * t.n_times;
+    each([&](float &x, int32_t i, int32_t j, bool sees) {
+      if (sees) x += __ldg(bias + ts_attention_time_of(t, d, i, j));
+    });
+  }
+  if (t.slopes) {
+    const float slope = __ldg(t.slopes + d.h);
+    each([&](float &x, int32_t i, int32_t j, bool) {
+      x -= slope * fabsf((float)(i - j));
+    });
+  }
+}
+
+/* Forward: then p of silu; what softmax takes exp of, minus infinity where i
+ * does not look at j. */
+template <bool timed, class Each>
+static __device__ __forceinline__ void
+ts_attention_weights(const ts_attention_args &t, const ts_attention_head &d,
+                     Each each) {
+  ts_attention_scores<timed>(t, d, each);
+  if (t.kind == TS_ATTENTION_SOFTMAX)
+    each([&](float &x, int32_t, int32_t, bool sees) {
+      x = sees ? x : -INFINITY;
+    });
+  else
+    each([&](float &x, int32_t, int32_t, bool sees) {
+      x = sees ? d.norm * x * ts_attention_sigmoid(x) : 0.0f;
+    });
 }
 
 /* A row of scores x(c), c < N, that LANES lanes share, becomes exp(x - most so
@@ -133,10 +166,11 @@ static __device__ __forceinline__ void ts_soft_row(X x, O o, float *most,
   for (int c = 0; c < n; c++) now = fmaxf(now, x(c));
   for (int by = lanes / 2; by > 0; by /= 2)
     now = fmaxf(now, __shfl_xor_sync(0xffffffff, now, by));
-  const float factor = expf(*most - now);
+  const float less = -TS_LOG2E * now;
+  const float factor = exp2f(fmaf(*most, TS_LOG2E, less));
 #pragma unroll
   for (int c = 0; c < n; c++) {
-    x(c) = expf(x(c) - now);
+    x(c) = exp2f(fmaf(x(c), TS_LOG2E, less));
     own += x(c);
     o(c) *= factor;
   }

@@ -23,16 +23,17 @@ ts_attention_dq_block(const ts_attention_args &t, const ts_attention_head &d,
     ts_attention_dots(dx, m, g, d.rows(t.v, t.v_stride, t.v_dim, j));
     const uint32_t kept = ts_attention_kept<4>(t, d, i + ts_attention_row(),
                                                j + ts_attention_column(), 0, 1);
+    ts_attention_grads<timed>(t, d, [&](auto f) {
 #pragma unroll
-    for (int r = 0; r < 4; r++) {
-      const int32_t own = i + ts_attention_row() + r;
-      const ts_attention_query query = ts_attention_query_of(t, d, own);
+      for (int r = 0; r < 4; r++) {
+        const int32_t own = i + ts_attention_row() + r;
+        const ts_attention_query query = ts_attention_query_of(t, d, own);
 #pragma unroll
-      for (int c = 0; c < 4; c++)
-        ts_attention_grad_of<timed>(
-            t, d, query, own, j + ts_attention_column() + c,
-            kept >> (4 * c + r) & 1 ? keep : 0.0f, &x[r][c], &dx[r][c]);
-    }
+        for (int c = 0; c < 4; c++)
+          f(x[r][c], dx[r][c], own, j + ts_attention_column() + c, query,
+            kept >> (4 * c + r) & 1 ? keep : 0.0f);
+      }
+    });
     ts_attention_put(m, dx);
     ts_attention_times(dq, m, k, col);
   }
@@ -72,23 +73,24 @@ ts_attention_dk_block(const ts_attention_args &t, const ts_attention_head &d,
     ts_attention_dots(dx, m, v, g);
     const uint32_t kept = ts_attention_kept<4>(t, d, i + ts_attention_column(),
                                                j + ts_attention_row(), 0, 1);
+    ts_attention_grads<timed>(t, d, [&](auto f) {
 #pragma unroll
-    for (int c = 0; c < 4; c++) {
-      const int32_t own = i + ts_attention_column() + c;
-      const ts_attention_query query = ts_attention_query_of(t, d, own);
+      for (int c = 0; c < 4; c++) {
+        const int32_t own = i + ts_attention_column() + c;
+        const ts_attention_query query = ts_attention_query_of(t, d, own);
 #pragma unroll
-      for (int r = 0; r < 4; r++)
-        ts_attention_grad_of<timed>(
-            t, d, query, own, j + ts_attention_row() + r,
-            kept >> (4 * r + c) & 1 ? keep : 0.0f, &x[r][c], &dx[r][c]);
-    }
+        for (int r = 0; r < 4; r++)
+          f(x[r][c], dx[r][c], own, j + ts_attention_row() + r, query,
+            kept >> (4 * r + c) & 1 ? keep : 0.0f);
+      }
+    });
     ts_attention_put(m, x);
     ts_attention_times(dv, m, g, col);
     ts_attention_put(m, dx);
     ts_attention_times(dk, m, q, col);
     if (col == 0)
-      ts_attention_bias_grads<TS_ATTENTION_THREADS, timed>(t, d, m.p, m.sum, i,
-                                                           j, part);
+      ts_attention_bias_grads<TS_ATTENTION_THREADS, TS_ATTENTION_TILE, timed>(
+          t, d, m.p, m.sum, i, j, part);
   }
   ts_attention_store(t.dk + d.at(t.k_stride, t.dim, j), t.k_stride,
                      d.length - j, t.dim, col, dk, scale);

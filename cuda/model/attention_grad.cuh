@@ -4,39 +4,45 @@
 
 #include "cuda/model/attention.cuh"
 
-/* Two numbers of a query that its row of scores needs; softmax alone. */
+/* What a row of scores needs of its query. */
 struct ts_attention_query {
-  float lse, dot; /* dot: d_o . o */
+  float less, dot; /* of softmax alone: -lse in base 2; d_o . o */
+  int32_t limit;
 };
 
 static __device__ __forceinline__ ts_attention_query ts_attention_query_of(
     const ts_attention_args &t, const ts_attention_head &d, int32_t i) {
   const int64_t at = (d.begin + i) * t.n_heads + d.h;
-  if (t.kind != TS_ATTENTION_SOFTMAX || i >= d.length) return {0, 0};
-  return {__ldg(t.lse + at), ((const float *)t.work)[at]};
+  const int32_t limit = d.limit(t, i);
+  if (t.kind != TS_ATTENTION_SOFTMAX || i >= d.length) return {0, 0, limit};
+  return {-TS_LOG2E * __ldg(t.lse + at), ((const float *)t.work)[at], limit};
 }
 
-/* X: q . k becomes p times M, of the pair; DX: the gradient of that that of the
- * score. */
-template <bool timed>
+/* X: q . k becomes p times M, of the pair, and DX: the gradient of that that of
+ * the score; of all that EACH(f) calls f(x, dx, i, j, query, m) for. */
+template <bool timed, class Each>
 static __device__ __forceinline__ void
-ts_attention_grad_of(const ts_attention_args &t, const ts_attention_head &d,
-                     const ts_attention_query &own, int32_t i, int32_t j,
-                     float m, float *x, float *dx) {
-  if (!d.sees(t, i, j)) {
-    *x = *dx = 0;
-    return;
-  }
-  const float y = ts_attention_score<timed>(t, d, *x, i, j);
-  if (t.kind == TS_ATTENTION_SOFTMAX) {
-    const float p = expf(y - own.lse);
-    *x = m * p;
-    *dx = p * (m * *dx - own.dot);
-  } else {
-    const float f = 1 / (1 + expf(-y));
-    *x = m * d.norm * y * f;
-    *dx *= m * d.norm * f * (1 + y * (1 - f));
-  }
+ts_attention_grads(const ts_attention_args &t, const ts_attention_head &d,
+                   Each each) {
+  typedef const ts_attention_query &of;
+  ts_attention_scores<timed>(t, d, [&](auto f) {
+    each([&](float &x, float &, int32_t i, int32_t j, of q, float) {
+      f(x, i, j, j < q.limit);
+    });
+  });
+  if (t.kind == TS_ATTENTION_SOFTMAX)
+    each([&](float &x, float &dx, int32_t, int32_t j, of q, float m) {
+      const float p = j < q.limit ? exp2f(fmaf(x, TS_LOG2E, q.less)) : 0.0f;
+      x = m * p;
+      dx = p * (m * dx - q.dot);
+    });
+  else
+    each([&](float &x, float &dx, int32_t, int32_t j, of q, float m) {
+      const float y = x, f = ts_attention_sigmoid(y);
+      const float by = j < q.limit ? m * d.norm * f : 0.0f;
+      x = by * y;
+      dx *= by * (1 + y * (1 - f));
+    });
 }
 
 /* ---- gradients of biases ------------------------------------------------- */
@@ -51,18 +57,20 @@ ts_attention_part_of(const ts_attention_args &t, const ts_attention_head &d,
          (at * t.n_heads + d.h) * ts_attention_biases(&t);
 }
 
-/* Adds the sums of diagonals of DX to PART, those of one bucket by the first of
- * them; the tile's first query is BY behind its first key. */
+/* Adds the sums of diagonals of DX, by ROWS queries and the keys of a tile, to
+ * PART, those of one bucket by the first of them; the first query is BY behind
+ * the first key. */
+template <int rows>
 static __device__ void ts_attention_distance_grad(const ts_attention_args &t,
                                                   const ts_attention_line *dx,
                                                   float *sums, int32_t by,
                                                   float *part) {
-  const int own = (int)threadIdx.x, last = 2 * TS_ATTENTION_TILE - 2;
+  const int own = (int)threadIdx.x, last = rows + TS_ATTENTION_TILE - 2;
   const int32_t first = by - (TS_ATTENTION_TILE - 1); /* distance 0's */
   __syncthreads();
   if (own <= last) {
     float sum = 0;
-    for (int i = 0; i < TS_ATTENTION_TILE; i++) {
+    for (int i = 0; i < rows; i++) {
       const int j = i - (own - (TS_ATTENTION_TILE - 1));
       if (j >= 0 && j < TS_ATTENTION_TILE) sum += dx[i][j];
     }
@@ -97,12 +105,12 @@ static __device__ int32_t ts_block_edge(float *sums, int32_t x, bool least) {
 
 /* Adds DX, of query I and key J on, to PART, one bucket of time after the
  * other, of which a tile has few. */
-template <int threads>
+template <int threads, int rows>
 static __device__ void
 ts_attention_time_grad(const ts_attention_args &t, const ts_attention_head &d,
                        const ts_attention_line *dx, float *sums, int32_t i,
                        int32_t j, float *part) {
-  enum { EACH = TS_ATTENTION_TILE * TS_ATTENTION_TILE / threads };
+  enum { EACH = rows * TS_ATTENTION_TILE / threads };
   const int row = (int)threadIdx.x / TS_ATTENTION_TILE,
             column = (int)threadIdx.x % TS_ATTENTION_TILE;
   const int step = threads / TS_ATTENTION_TILE;
@@ -134,17 +142,17 @@ ts_attention_time_grad(const ts_attention_args &t, const ts_attention_head &d,
   }
 }
 
-/* Adds a tile's gradients of scores DX, by query from I on and key from J on,
- * to PART; SUMS: shared memory for 2 tiles' rows. */
-template <int threads, bool timed>
+/* Adds the gradients of scores DX, by ROWS queries from I on and the keys from
+ * J on, to PART; SUMS: shared memory for the rows of two tiles. */
+template <int threads, int rows, bool timed>
 static __device__ __forceinline__ void
 ts_attention_bias_grads(const ts_attention_args &t, const ts_attention_head &d,
                         const ts_attention_line *dx, float *sums, int32_t i,
                         int32_t j, float *part) {
-  if (t.dbias) ts_attention_distance_grad(t, dx, sums, i - j, part);
+  if (t.dbias) ts_attention_distance_grad<rows>(t, dx, sums, i - j, part);
   if (timed && t.dtime_bias)
-    ts_attention_time_grad<threads>(t, d, dx, sums, i, j,
-                                    part + ts_attention_times(&t));
+    ts_attention_time_grad<threads, rows>(t, d, dx, sums, i, j,
+                                          part + ts_attention_times(&t));
 }
 
 /* ---- launches ------------------------------------------------------------ */

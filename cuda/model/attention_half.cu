@@ -4,7 +4,7 @@
 #include "cuda/model/attention_half.cuh"
 
 struct ts_half_shared {
-  ts_half_tile q, k, v;
+  ts_half_line q[TS_ATTENTION_TILE], k[TS_ATTENTION_TILE], v[TS_ATTENTION_TILE];
 };
 
 template <bool timed>
@@ -13,19 +13,24 @@ static __device__ void ts_half_block(const ts_attention_args &t,
                                      int col, ts_half_shared &m) {
   const bool soft = t.kind == TS_ATTENTION_SOFTMAX;
   const int32_t end = d.end(t, i), row = i + ts_half_row();
+  const int32_t limit[2] = {d.limit(t, row), d.limit(t, row + 8)};
   const ts_attention_rows q = d.rows(t.q, t.q_stride, t.dim, i);
-  float o[8][4] = {}, most[2] = {-FLT_MAX, -FLT_MAX}, sum[2] = {}, factor[2];
+  float o[8][4] = {}, most[2] = {TS_ATTENTION_LEAST, TS_ATTENTION_LEAST},
+        sum[2] = {}, factor[2];
   for (int32_t j = 0; j < end; j += TS_ATTENTION_TILE) {
     const int32_t column = j + ts_half_column();
     float x[8][4];
     __syncthreads();
-    ts_half_fill(m.v, d.rows(t.v, t.v_stride, t.v_dim, j), col);
-    ts_half_dots(x, m.q, m.k, q, d.rows(t.k, t.k_stride, t.dim, j), j > 0);
+    ts_half_fill<TS_ATTENTION_TILE>(m.v, d.rows(t.v, t.v_stride, t.v_dim, j),
+                                    col);
+    ts_half_dots<8>(x, m.q, m.k, q, d.rows(t.k, t.k_stride, t.dim, j), j > 0);
+    ts_attention_weights<timed>(t, d, [&](auto f) {
 #pragma unroll
-    for (int k = 0; k < 32; k++)
-      x[k / 4][k % 4] = ts_attention_weight<timed>(
-          t, d, x[k / 4][k % 4], row + 8 * (k % 4 / 2),
-          column + 8 * (k / 4) + k % 2);
+      for (int k = 0; k < 32; k++) {
+        const int r = k % 4 / 2, own = column + 8 * (k / 4) + k % 2;
+        f(x[k / 4][k % 4], row + 8 * r, own, own < limit[r]);
+      }
+    });
 #pragma unroll
     for (int r = 0; r < 2; r++)
       if (soft)
@@ -34,13 +39,13 @@ static __device__ void ts_half_block(const ts_attention_args &t,
             [&](int c) -> float & { return o[c / 2][2 * r + c % 2]; }, &most[r],
             &sum[r]);
     if (t.drop > 0) {
-      const ts_half_kept kept = ts_half_kept_of<false>(t, d, i, j);
+      const ts_half_kept kept = ts_half_kept_of<false, 8>(t, d, i, j);
       const float keep = 1 / (1 - t.drop);
 #pragma unroll
       for (int k = 0; k < 32; k++)
         x[k / 4][k % 4] *= kept.is(k / 4, k % 4) ? keep : 0.0f;
     }
-    ts_half_times(o, x, m.v, t.v_dim - col);
+    ts_half_times<8>(o, x, m.v, t.v_dim - col);
   }
 #pragma unroll
   for (int r = 0; r < 2; r++) {
@@ -54,7 +59,7 @@ static __device__ void ts_half_block(const ts_attention_args &t,
 }
 
 template <bool timed>
-static __global__ void __launch_bounds__(TS_HALF_THREADS)
+static __global__ void __launch_bounds__(TS_HALF_THREADS, timed ? 2 : 3)
     ts_half_attention_kernel(const __grid_constant__ ts_attention_args t,
                              const __grid_constant__ ts_attention_tasks w) {
   __shared__ ts_half_shared m;

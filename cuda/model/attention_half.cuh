@@ -5,7 +5,7 @@
  * Arrays are rounded on their way to shared memory, where a tile is rows of up
  * to 64 columns; wider heads come one piece after the other.  A lane's numbers
  * of a tile are x[n][e]: row ts_half_row + 8 (e / 2), column ts_half_column +
- * 8 n + e % 2. They are factors of the next product where they are. */
+ * 8 n + e % 2.  They are factors of the next product where they are. */
 #pragma once
 
 #include "cuda/dense/half.cuh"
@@ -13,12 +13,12 @@
 
 enum {
   TS_HALF_THREADS = 128,
-  TS_HALF_PITCH =
-      36 /* words; 16 bytes more: 8 rows lie in banks of their own */
+  TS_HALF_PITCH = 36 /* words, 4 more: 8 rows lie in banks of their own */
 };
 
-struct __align__(16) ts_half_tile {
-  uint32_t x[TS_ATTENTION_TILE][TS_HALF_PITCH]; /* pairs of bf16 */
+/* Pairs of bf16. */
+struct __align__(16) ts_half_line {
+  uint32_t x[TS_HALF_PITCH];
 };
 
 /* This lane's first row and column. */
@@ -29,52 +29,74 @@ static __device__ __forceinline__ int ts_half_column() {
   return (int)threadIdx.x % 4 * 2;
 }
 
-/* Columns of X from COL on to the tile, and zeros beside them as far as
- * products go. */
+/* Columns of X from COL on to a tile of ROWS, and zeros beside them as far as
+ * products go.  BOTH: a pair can be read at once.  A few loads of a thread are
+ * under way before it waits for them. */
+template <int rows, bool both>
 static __device__ __forceinline__ void
-ts_half_fill(ts_half_tile &to, const ts_attention_rows &x, int col) {
+ts_half_fill_by(ts_half_line *to, const ts_attention_rows &x, int col) {
+  enum { AHEAD = both ? 8 : 4 };
   const int pairs =
       (int)ts_round_up(min((int)TS_ATTENTION_TILE, x.dim - col), 16) / 2;
   const int shift = pairs <= 8 ? 3 : pairs <= 16 ? 4 : 5; /* lanes of a row */
   const int c = (int)threadIdx.x & ((1 << shift) - 1), at = col + 2 * c;
-  const int step = TS_HALF_THREADS >> shift;
-  const bool both = (uintptr_t)x.x % 8 == 0 && x.stride % 2 == 0;
+  const int step = TS_HALF_THREADS >> shift, n = min(x.n, rows);
+  int r = (int)threadIdx.x >> shift;
+  const float *from = x.x + r * x.stride + at;
   if (c >= pairs) return;
-#pragma unroll 8
-  for (int r = (int)threadIdx.x >> shift; r < TS_ATTENTION_TILE; r += step) {
-    float2 y = make_float2(0, 0);
-    if (both && r < x.n && at + 1 < x.dim)
-      y = __ldg((const float2 *)(x.x + r * x.stride + at));
-    else
-      y = make_float2(x.at(r, at), x.at(r, at + 1));
-    to.x[r][c] = ts_half_pair(y.x, y.y);
+  for (; r < rows; r += AHEAD * step) {
+    float2 y[AHEAD];
+#pragma unroll
+    for (int k = 0; k < AHEAD; k++, from += step * x.stride) {
+      const int left = r + k * step < n ? x.dim - at : 0;
+      y[k] = make_float2(0, 0);
+      if (both && left > 0) y[k] = __ldg((const float2 *)from);
+      if (!both && left > 0) y[k].x = __ldg(from);
+      if (!both && left > 1) y[k].y = __ldg(from + 1);
+    }
+#pragma unroll
+    for (int k = 0; k < AHEAD; k++)
+      if (r + k * step < rows)
+        to[r + k * step].x[c] = ts_half_pair(y[k].x, y[k].y);
   }
 }
 
-/* sum = the dot products of this warp's rows of X with rows of Y, by way of
- * tiles; X_THERE: its tile has it, of up to 64 columns.  The tiles are free. */
+template <int rows>
 static __device__ __forceinline__ void
-ts_half_dots(float sum[8][4], ts_half_tile &xs, ts_half_tile &ys,
+ts_half_fill(ts_half_line *to, const ts_attention_rows &x, int col) {
+  if (((uintptr_t)x.x / 4 | x.stride | x.dim) % 2 == 0)
+    ts_half_fill_by<rows, true>(to, x, col);
+  else
+    ts_half_fill_by<rows, false>(to, x, col);
+}
+
+/* sum = the dot products of this warp's rows of X with SIDE * 8 rows of Y, by
+ * way of tiles; X_THERE: its tile has it, of up to 64 columns.  The tiles are
+ * free. */
+template <int side>
+static __device__ __forceinline__ void
+ts_half_dots(float sum[side][4], ts_half_line *xs, ts_half_line *ys,
              const ts_attention_rows &x, const ts_attention_rows &y,
              bool x_there) {
 #pragma unroll
-  for (int n = 0; n < 8; n++)
+  for (int n = 0; n < side; n++)
 #pragma unroll
     for (int e = 0; e < 4; e++) sum[n][e] = 0;
   for (int col = 0; col < x.dim; col += TS_ATTENTION_TILE) {
     if (col) __syncthreads();
-    if (!x_there || x.dim > TS_ATTENTION_TILE) ts_half_fill(xs, x, col);
-    ts_half_fill(ys, y, col);
+    if (!x_there || x.dim > TS_ATTENTION_TILE)
+      ts_half_fill<TS_ATTENTION_TILE>(xs, x, col);
+    ts_half_fill<8 * side>(ys, y, col);
     __syncthreads();
 #pragma unroll
     for (int k = 0; k < TS_ATTENTION_TILE; k += 16) {
       uint32_t a[4], b[4];
       if (col + k >= x.dim) break;
-      ts_half_square<false>(a, xs.x[threadIdx.x / 32 * 16] + k / 2,
+      ts_half_square<false>(a, xs[threadIdx.x / 32 * 16].x + k / 2,
                             TS_HALF_PITCH);
 #pragma unroll
-      for (int n = 0; n < 4; n++) {
-        ts_half_square<false>(b, ys.x[16 * n] + k / 2, TS_HALF_PITCH);
+      for (int n = 0; n < side / 2; n++) {
+        ts_half_square<false>(b, ys[16 * n].x + k / 2, TS_HALF_PITCH);
         const uint32_t low[2] = {b[0], b[2]}, high[2] = {b[1], b[3]};
         ts_half_product(sum[2 * n], a, low);
         ts_half_product(sum[2 * n + 1], a, high);
@@ -83,13 +105,13 @@ ts_half_dots(float sum[8][4], ts_half_tile &xs, ts_half_tile &ys,
   }
 }
 
-/* sum += P times the tile's rows, COLUMNS of them. */
-static __device__ __forceinline__ void ts_half_times(float sum[8][4],
-                                                     const float p[8][4],
-                                                     const ts_half_tile &y,
-                                                     int columns) {
+/* sum += P times the tile's SIDE * 8 rows, COLUMNS of them. */
+template <int side>
+static __device__ __forceinline__ void
+ts_half_times(float sum[8][4], const float p[side][4], const ts_half_line *y,
+              int columns) {
 #pragma unroll
-  for (int k = 0; k < 4; k++) {
+  for (int k = 0; k < side / 2; k++) {
     const float *u = p[2 * k], *v = p[2 * k + 1];
     const uint32_t a[4] = {ts_half_pair(u[0], u[1]), ts_half_pair(u[2], u[3]),
                            ts_half_pair(v[0], v[1]), ts_half_pair(v[2], v[3])};
@@ -97,7 +119,7 @@ static __device__ __forceinline__ void ts_half_times(float sum[8][4],
     for (int n = 0; n < 4; n++) {
       uint32_t b[4];
       if (16 * n >= columns) break;
-      ts_half_square<true>(b, y.x[16 * k] + 8 * n, TS_HALF_PITCH);
+      ts_half_square<true>(b, y[16 * k].x + 8 * n, TS_HALF_PITCH);
       ts_half_product(sum[2 * n], a, b);
       ts_half_product(sum[2 * n + 1], a, b + 2);
     }
@@ -114,7 +136,7 @@ struct ts_half_kept {
   }
 };
 
-template <bool keys>
+template <bool keys, int side>
 static __device__ __forceinline__ ts_half_kept
 ts_half_kept_of(const ts_attention_args &t, const ts_attention_head &d,
                 int32_t i, int32_t j) {
@@ -123,10 +145,10 @@ ts_half_kept_of(const ts_attention_args &t, const ts_attention_head &d,
   const int row = ts_half_row(), column = ts_half_column();
   ts_half_kept kept;
   const uint32_t mine =
-      keys ? ts_attention_kept<8>(t, d, i + column / 4 * 4, j + row + 8 * own,
-                                  8, 0)
-           : ts_attention_kept<8>(t, d, i + row / 4 * 4 + 8 * (own / 2),
-                                  j + column + own % 2, 0, 8);
+      keys ? ts_attention_kept<side>(t, d, i + column / 4 * 4,
+                                     j + row + 8 * own, 8, 0)
+           : ts_attention_kept<side>(t, d, i + row / 4 * 4 + 8 * (own / 2),
+                                     j + column + own % 2, 0, 8);
 #pragma unroll
   for (int e = 0; e < 4; e++)
     kept.word[e] =

@@ -66,6 +66,9 @@ static inline double max(double a, double b) {
   return fmax(a, b);
 }
 
+static inline float __fdividef(float a, float b) {
+  return a / b;
+}
 static inline float __fadd_rn(float a, float b) {
   return a + b;
 }
