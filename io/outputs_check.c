@@ -79,6 +79,7 @@ static void check_not_items(ts_deck *d, const config_setting_t *s,
   const char *key = *x->items              ? "items"
                     : *x->target           ? "target"
                     : x->exclude.n         ? "exclude"
+                    : x->draw_excluded     ? "draw_excluded"
                     : x->given             ? "given"
                     : x->first_item        ? "first_item"
                     : x->normalise         ? "normalise"
@@ -278,6 +279,12 @@ static void check_items(ts_deck *d, const config_setting_t *s,
                   "\"frequency\" or \"batch\": where all items are drawn "
                   "alike it changes nothing",
                   x->name);
+  if (x->draw_excluded && (full || draws(x, "batch") || !x->exclude.n))
+    ts_deck_error(d, s,
+                  "model.outputs: draw_excluded of \"%.80s\" is for exclude "
+                  "and negatives that are drawn: %s",
+                  x->name,
+                  x->exclude.n ? "here none are" : "here nothing is excluded");
   check_tower(d, s, x);
   check_target(d, s, x);
   check_exclude(d, s, x);

@@ -43,6 +43,9 @@ WORD(OUTPUT, name, STRING, "label", NULL, "name of the task"),
            "ids below it are no items: neither drawn nor ranked"),
     LIST(OUTPUT, exclude, STRINGS,
          "features of a sample whose ids are neither drawn nor ranked"),
+    FLAG(OUTPUT, draw_excluded, "false",
+         "whether training draws ids that exclude keeps from being ranked, and "
+         "the sample's other targets, all the same"),
     WORD(OUTPUT, masked, STRING, "", NULL,
          "feature of which ids are hidden in training, to be found again; "
          "target then has these, elsewhere what comes next; \"\": none"),

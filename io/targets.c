@@ -122,14 +122,16 @@ static ts_err list_left_out(ts_targets *t, ts_batch *b) {
   return TS_OK;
 }
 
-/* Sample B's, whose M wanted ids are every EACH-th of IDS. */
+/* Those of sample B that are not drawn, whose M wanted ids are every EACH-th of
+ * IDS. */
 static ts_err forbid(ts_targets *t, int32_t b, const int64_t *ids, int64_t m,
                      int32_t each) {
   const int64_t from = t->out_at[b], to = t->out_at[b + 1];
   TS_DO(ts_id_set_begin(&t->set, to - from + m));
+  if (!t->task->exclude.n || (t->place.training && t->task->draw_excluded))
+    return TS_OK;
   for (int64_t k = from; k < to; k++) ts_id_set_add(&t->set, t->out[k]);
-  for (int64_t k = 0; t->task->exclude.n && k < m; k++)
-    ts_id_set_add(&t->set, ids[k * each]);
+  for (int64_t k = 0; k < m; k++) ts_id_set_add(&t->set, ids[k * each]);
   return TS_OK;
 }
 
@@ -173,9 +175,7 @@ static void draw(const ts_targets *t, int64_t *ids, int32_t n, int64_t place,
   for (int32_t k = 1; k <= n; k++)
     for (int tries = 0; tries < TRIES; tries++) {
       ids[k] = next_id(t, &w);
-      if (ids[k] != ids[0] &&
-          !(t->task->exclude.n && ts_id_set_has(&t->set, ids[k])))
-        break;
+      if (ids[k] != ids[0] && !ts_id_set_has(&t->set, ids[k])) break;
     }
 }
 

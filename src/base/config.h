@@ -197,6 +197,7 @@ typedef struct ts_task_config {
   int64_t first_item; /* ids below it are none */
   ts_strings exclude; /* features of a sample whose ids are not drawn, and
                          not ranked */
+  bool draw_excluded; /* in training they are drawn */
   char *masked;       /* feature whose ids it finds again; "": none */
   double mask_share;  /* of them that are hidden in training */
   int64_t mask_id;    /* what stands there then */

@@ -68,6 +68,7 @@ for by in tokens user; do
   done <<'CASES'
 sampled_bce-plain
 sampled_bce-barred exclude=["next"]:exclude=1 negatives=5:negatives=5
+sampled_bce-all exclude=["next"]:negatives=5 draw_excluded=true:negatives=5 negatives=5:negatives=5
 sampled_bce-one negatives=1:negatives=1 first_item=5:first=5
 bpr-plain temperature=0.5:temperature=0.5
 sampled_softmax-plain
@@ -269,6 +270,9 @@ check "no item is left" mistake 2 'of which two at least are to be items' user '
 check "another loss's key" mistake 2 'given of "next" is for losses over items' user 's/loss = "sampled_bce"; target = "next"; negatives = 3;/given = 3;/'
 check "two outputs" mistake 2 'so it is the only output' user 's/outputs = (/& { name = "other"; in = "u"; loss = "mse"; },/'
 check "exclude" mistake 2 'no table has a feature "itm"' user 's/negatives = 3;/exclude = ["itm"];/'
+check "drawn all the same" mistake 2 'is for exclude and negatives that are drawn: here nothing is excluded' user 's/negatives = 3;/draw_excluded = true;/'
+check "drawn where none is" mistake 2 'and negatives that are drawn: here none are' user 's/sampled_bce/full_softmax/; s/negatives = 3;/exclude = ["next"]; draw_excluded = true;/'
+check "drawn of another loss" mistake 2 'draw_excluded of "next" is for losses over items' user 's/loss = "sampled_bce"; target = "next"; negatives = 3;/draw_excluded = true;/'
 check "products" mistake 2 'is of cosines: give normalise = true' user 's/sampled_bce/cosine_contrastive/'
 check "margin" mistake 2 'margin of "next" is for loss "cosine_contrastive"' user 's/negatives = 3;/margin = 0.5;/'
 check "log_q of bce" mistake 2 'log_q of "next" is for loss "sampled_softmax"' user 's/negatives = 3;/draw = "frequency"; log_q = true;/'
