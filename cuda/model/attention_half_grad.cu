@@ -104,7 +104,6 @@ template <bool timed>
 static __device__ void ts_half_dk_block(const ts_attention_args &t,
                                         const ts_attention_head &d, int32_t j,
                                         int col, ts_half_dk_shared &m) {
-
   const ts_attention_rows k = d.rows(t.k, t.k_stride, t.dim, j);
   const ts_attention_rows v = d.rows(t.v, t.v_stride, t.v_dim, j);
   const float keep = 1 / (1 - t.drop);

@@ -329,7 +329,8 @@ static void expect(const ts_attention_args *t) {
 static const int lengths[] = {0,  1,  2,  15, 16, 17,  31,  32,  33,  47,
                               48, 49, 63, 64, 65, 96,  97,  127, 129, 0,
                               1,  50, 80, 20, 10, 200, 239, 241, 300};
-static const int dims[] = {1, 7, 16, 50, 64}, v_dims[] = {1, 5, 16, 33, 64, 80};
+static const int dims[] = {1, 7, 16, 50, 64, 80},
+                 v_dims[] = {1, 5, 16, 33, 64, 80};
 
 static ts_err run_forward(const ts_kernels *k, const ts_attention_args *t) {
   return rounds.is == PLAIN ? k->attention(t) : k->attention_half(t);
