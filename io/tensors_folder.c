@@ -26,12 +26,17 @@ static ts_err part_of(ts_str *part, const char *out) {
   return ts_str_append(part, "%.*s.part", (int)n, out);
 }
 
+static bool is_ours(const char *name) {
+  return (!strncmp(name, "model", 5) || !strncmp(name, "state", 5)) &&
+         ts_path_is_safetensors(name);
+}
+
 /* Removes what is written here of PART, and PART, which no link leads to. */
 static void drop(const char *part) {
   const int fd = ts_file_open(part, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
   DIR *d = fd >= 0 ? fdopendir(fd) : NULL;
   for (const struct dirent *e; d && (e = readdir(d));)
-    if (ts_path_is_safetensors(e->d_name)) unlinkat(fd, e->d_name, 0);
+    if (is_ours(e->d_name)) unlinkat(fd, e->d_name, 0);
   if (d)
     closedir(d);
   else if (fd >= 0)
