@@ -251,10 +251,10 @@ static void check_masked(ts_deck *d, const config_setting_t *s,
                   (long long)x->mask_id, x->name, (long long)x->mask_id + 1);
 }
 
-static void check_items(ts_deck *d, const config_setting_t *s,
-                        const ts_task_config *x) {
+/* Where negatives come from. */
+static void check_draw(ts_deck *d, const config_setting_t *s,
+                       const ts_task_config *x) {
   const ts_config *c = d->config;
-  const bool cosine = !strcmp(x->loss, "cosine_contrastive");
   const bool full = !strcmp(x->loss, "full_softmax");
   const char *sampled = "sampled_softmax";
   check_key(d, s, x, "negatives", full && x->negatives != 1, sampled);
@@ -285,6 +285,13 @@ static void check_items(ts_deck *d, const config_setting_t *s,
                   "and negatives that are drawn: %s",
                   x->name,
                   x->exclude.n ? "here none are" : "here nothing is excluded");
+}
+
+static void check_items(ts_deck *d, const config_setting_t *s,
+                        const ts_task_config *x) {
+  const ts_config *c = d->config;
+  const bool cosine = !strcmp(x->loss, "cosine_contrastive");
+  check_draw(d, s, x);
   check_tower(d, s, x);
   check_target(d, s, x);
   check_exclude(d, s, x);
