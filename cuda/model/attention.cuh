@@ -107,7 +107,7 @@ static __device__ __forceinline__ float ts_attention_sigmoid(float x) {
   return __fdividef(1, 1 + exp2f(-TS_LOG2E * x));
 }
 
-/* What no score is below, also in base 2: the largest of none. */
+/* The largest score of none: finite, times log2 e, too. */
 #define TS_ATTENTION_LEAST (-FLT_MAX / 2)
 
 /* x_ij from q_i . k_j, of all pairs that EACH(f) calls f(x, i, j, whether i
@@ -166,11 +166,13 @@ static __device__ __forceinline__ void ts_soft_row(X x, O o, float *most,
   for (int c = 0; c < n; c++) now = fmaxf(now, x(c));
   for (int by = lanes / 2; by > 0; by /= 2)
     now = fmaxf(now, __shfl_xor_sync(0xffffffff, now, by));
-  const float less = -TS_LOG2E * now;
-  const float factor = exp2f(fmaf(*most, TS_LOG2E, less));
+  /* Differences first: of the largest they are 0, whatever its size.  One
+   * product less would leave what -log2(e) now was rounded by, and a sum would
+   * drift by that with each tile. */
+  const float factor = exp2f((*most - now) * TS_LOG2E);
 #pragma unroll
   for (int c = 0; c < n; c++) {
-    x(c) = exp2f(fmaf(x(c), TS_LOG2E, less));
+    x(c) = exp2f((x(c) - now) * TS_LOG2E);
     own += x(c);
     o(c) *= factor;
   }
@@ -180,8 +182,8 @@ static __device__ __forceinline__ void ts_soft_row(X x, O o, float *most,
   *most = now;
 }
 
-/* Bit 4 k + r, k < N: whether the pair of query I + k BY_I + r, which is a
- * multiple of 4 but for r, and key J + k BY_J is kept. */
+/* Bit 4 k + r, k < N, r < 4: whether the pair of query I + k BY_I + r and key
+ * J + k BY_J is kept; I and BY_I are multiples of 4. */
 template <int n>
 static __device__ __forceinline__ uint32_t
 ts_attention_kept(const ts_attention_args &t, const ts_attention_head &d,

@@ -18,8 +18,9 @@ static __device__ __forceinline__ ts_attention_query ts_attention_query_of(
   return {-TS_LOG2E * __ldg(t.lse + at), ((const float *)t.work)[at], limit};
 }
 
-/* X: q . k becomes p times M, of the pair, and DX: the gradient of that that of
- * the score; of all that EACH(f) calls f(x, dx, i, j, query, m) for. */
+/* X, q . k, becomes m p, and DX, the gradient of m p, becomes that of the score;
+ * of all pairs that EACH(f) calls f(x, dx, i, j, query, m) for.  Pairs that
+ * don't count get 0, whatever their products are. */
 template <bool timed, class Each>
 static __device__ __forceinline__ void
 ts_attention_grads(const ts_attention_args &t, const ts_attention_head &d,
@@ -34,14 +35,14 @@ ts_attention_grads(const ts_attention_args &t, const ts_attention_head &d,
     each([&](float &x, float &dx, int32_t, int32_t j, of q, float m) {
       const float p = j < q.limit ? exp2f(fmaf(x, TS_LOG2E, q.less)) : 0.0f;
       x = m * p;
-      dx = p * (m * dx - q.dot);
+      dx = j < q.limit ? p * (m * dx - q.dot) : 0.0f;
     });
   else
     each([&](float &x, float &dx, int32_t, int32_t j, of q, float m) {
       const float y = x, f = ts_attention_sigmoid(y);
-      const float by = j < q.limit ? m * d.norm * f : 0.0f;
-      x = by * y;
-      dx *= by * (1 + y * (1 - f));
+      const float by = m * d.norm * f;
+      x = j < q.limit ? by * y : 0.0f;
+      dx = j < q.limit ? dx * by * (1 + y * (1 - f)) : 0.0f;
     });
 }
 

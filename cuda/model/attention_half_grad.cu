@@ -14,8 +14,8 @@ struct ts_half_grad_shared {
   ts_half_line own[2][TS_ATTENTION_TILE], other[2][TS_HALF_TURN];
 };
 
-/* The tile has the columns from COL on of X, which it had all of, or in pieces
- * the last of them. */
+/* The tile gets the columns from COL on of X again, where X has more than one
+ * piece of columns: what it holds is the last one. */
 static __device__ __forceinline__ void
 ts_half_again(ts_half_line *to, const ts_attention_rows &x, int col) {
   if (x.dim <= TS_ATTENTION_TILE) return;

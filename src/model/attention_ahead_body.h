@@ -27,7 +27,7 @@ static void ahead_of(attention_ahead *a, int k, const float *x, int64_t stride,
                      int32_t dim, int64_t n, int64_t steps) {
   a->span[k] = (attention_span){.x = (const char *)x,
                                 .stride = 4 * stride,
-                                .left = x ? n : 0,
+                                .left = n,
                                 .each = (n + steps - 1) / steps,
                                 .bytes = 4 * dim};
 }

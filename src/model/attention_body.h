@@ -212,8 +212,9 @@ static attention_task task_of(const ts_attention_args *t, int64_t at) {
   if (at >= t->n_sequences * t->n_heads * groups) return x;
   x.d = head_of(t, at / groups);
   x.from = (groups - 1 - at % groups) * GROUP;
-  if (x.from >= x.d.length || x.d.wanted >= x.from + GROUP) return x;
-  x.n = least_of(GROUP, x.d.length - x.from);
+  const int64_t end = least_of(x.d.length, x.from + GROUP);
+  if (x.from >= end || x.d.wanted >= end) return x;
+  x.n = end - x.from;
   x.first = x.d.wanted > x.from ? x.d.wanted - x.from : 0;
   return x;
 }

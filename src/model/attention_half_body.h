@@ -7,7 +7,8 @@ enum { PER = 2 }; /* numbers in a factor: the first one in its lower half */
 typedef uint32_t factor;
 typedef __m512i factors;
 
-/* Scaled queries would be rounded as such. */
+/* The scale comes behind the product: queries times it would round otherwise
+ * than queries do. */
 TS_BODY float packed_scale(const ts_attention_args *t) {
   (void)t;
   return 1;
@@ -56,8 +57,8 @@ static void pack_along(factor *restrict to, const float *x, int64_t stride,
                                            : _mm512_setzero_ps()));
 }
 
-/* TO (n / 2, padded(dim)): pairs of neighbouring rows, a last one with zeros:
- * factors of a product across these. */
+/* TO ((n + 1) / 2, dim), PAD apart: pairs of neighbouring rows, a last one with
+ * zeros: factors of a product across these. */
 TS_BODY void pack_pairs(factor *restrict to, const float *x, int64_t stride,
                         int64_t n, int64_t dim, int64_t pad, float times) {
   for (int64_t r = 0; r < n; r += PER, to += pad, x += PER * stride)
@@ -94,8 +95,8 @@ static const factor *rows_across(factor *room, const float *x, int64_t *stride,
 }
 
 /* The numbers of a tile (n_j, TILE), n_i of each row, as factors: along rows,
- * which are TILE / PER factors apart, or across them.  Beyond n_i may be
- * anything, which is no number for its pair. */
+ * which are TILE / PER factors apart, or across them.  With an odd n_i X gets a
+ * 0 behind each row, where anything may have been. */
 static const factor *tile_along(factor *room, float *x, int64_t n_j,
                                 int64_t n_i) {
   for (int64_t r = 0; r < n_j; r++, x += TILE) {

@@ -75,7 +75,8 @@ typedef struct tile_product {
   const factor *a, *b;
   const float *times;
   int64_t c_r, a_r, b_k; /* strides */
-  int64_t n_r, n_k;      /* n_k: numbers; beyond them one of the factors is 0 */
+  int64_t n_r,
+      n_k; /* n_k: numbers; of pairs what is beyond them is 0, in a and b */
   int32_t n_panels;
   int64_t from_row, from_panel; /* those before may stay as they are */
   bool add;

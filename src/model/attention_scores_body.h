@@ -158,7 +158,7 @@ static void add_time_bias(const attention_head *d, const attention_tile *w,
 
 /* ---- scores, with what is added to them ---------------------------------- */
 
-/* Rows as factors along them, or across them. */
+/* Rows as factors along them, or across them; then STRIDE is of PER rows. */
 typedef struct attention_side {
   const factor *x;
   int64_t stride;
@@ -180,9 +180,9 @@ static attention_side across(factor *room, const float *x, int64_t stride,
   return s;
 }
 
-/* X (keys, TILE) from keys, the tile's first one at AT, and queries QT (dim,
- * TILE), which are scaled.  Before the panel of a corner's diagonal it's left
- * as it is. */
+/* X (keys, TILE) from keys, the tile's first one at AT, and queries QT
+ * (factors_of(dim), TILE), packed_scale times what they are.  Before the panel
+ * of a corner's diagonal it's left as it is. */
 static void scores_of(const attention_head *d, const attention_tile *w,
                       float *restrict x, const attention_side *keys, int64_t at,
                       const factor *qt, attention_ahead *ahead) {

@@ -37,7 +37,7 @@ typedef struct ts_tbe_spec {
 /* A cached group's state for one batch, from hold to release. */
 typedef struct ts_tbe_hold {
   ts_buffer slots; /* (N) uint32: where each id's row lies */
-  bool held;       /* a prefetch is enqueued, a release is not */
+  bool held;       /* a prefetch was asked for, a release was not */
   bool in_place;   /* slots are those of held rows; the lanes' own */
 } ts_tbe_hold;
 

@@ -25,6 +25,7 @@ static ts_err prefetch_task(void *p, ts_lane *lane) {
   const ts_prefetch_arg *a = p;
   ts_tier *tier = a->tbe->tier;
   ts_buffer *slots = &a->input.hold->slots;
+  a->input.hold->in_place = false;
   TS_DO(ts_buffer_reserve(slots, (size_t)a->input.n_ids * 4));
   TS_DO(fill_rows(a->tbe, &a->input, slots->ptr));
   TS_DO(tier->ops->hold(tier, slots->ptr, a->input.n_ids, lane));
@@ -64,6 +65,7 @@ static ts_err refresh_task(void *p, ts_lane *lane) {
   (void)lane;
   const ts_prefetch_arg *a = p;
   ts_tier *tier = a->tbe->tier;
+  if (!a->input.hold->in_place) return TS_OK;
   return tier->ops->refresh(tier, a->input.hold->slots.ptr, a->input.n_ids);
 }
 
