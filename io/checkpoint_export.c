@@ -174,14 +174,15 @@ static ts_err write_all(ts_exporter *x) {
   ts_err err = TS_OK;
   ts_str part = {0};
   int32_t n_files = 0, n_state = 0;
-  TS_TRY(ts_tensors_folder(&part, e->out));
+  int lock = -1;
+  TS_TRY(ts_tensors_folder(&part, &lock, e->out));
   TS_TRY(
       ts_tensors_write(part.text, "model", &x->model, e->max_file, &n_files));
   if (e->state)
     TS_TRY(
         ts_tensors_write(part.text, "state", &x->state, e->max_file, &n_state));
 done:
-  TS_DO(ts_tensors_settle(&part, e->out, err));
+  TS_DO(ts_tensors_settle(&part, &lock, e->out, err));
   ts_info("%s: %d tensors of %s of step %lld in %d file%s%s, out of %s", e->out,
           x->model.n, e->average ? "means of weights" : "weights",
           (long long)x->model.step, n_files, n_files > 1 ? "s" : "",
@@ -202,6 +203,8 @@ ts_err ts_ckpt_export_to(const ts_ckpt_export *e, const char *path) {
   x.state.step = x.model.step;
   TS_TRY(list(&x));
   TS_TRY(check_names(&x));
+  if (e->average && !x.has_means)
+    TS_THROW(TS_ERR_CKPT, "--averages: %s has no running means", path);
   TS_TRY(write_all(&x));
 done:
   ts_stored_reset(&x.stored);

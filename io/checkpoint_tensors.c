@@ -111,6 +111,11 @@ static ts_err open_state(ts_matched *m, ts_ckpt *c) {
              folder.text);
   TS_TRY(ts_tensors_open(&m->state, path.text));
   c->step = m->state->step;
+  if (c->step < 0 || c->step != m->weights->step)
+    TS_THROW(TS_ERR_CKPT,
+             "%s: does not say that it is of the same step as %s: export both "
+             "anew",
+             path.text, m->weights->path);
 done:
   ts_str_reset(&folder);
   ts_str_reset(&path);

@@ -142,17 +142,19 @@ ts_err ts_tensors_read_json(const ts_tensors *f, json_t **json, int64_t at,
   TS_TRY(ts_pread(f->fd, text, n, at, f->path, TS_ERR_CKPT));
   *json = json_loadb(n ? text : "", (size_t)n, JSON_REJECT_DUPLICATES, &why);
   if (!*json)
-    TS_THROW(TS_ERR_CKPT, "%s: the header is no JSON: %s", f->path, why.text);
+    TS_THROW(TS_ERR_CKPT, "%s: is no JSON where it should be: %s", f->path,
+             why.text);
 done:
   ts_mem_free(text);
   return err;
 }
 
-/* What export has noted; other programs' say nothing of it. */
+/* What export has noted; other programs' say nothing of it, or else. */
 static void take_step(ts_tensors *f, json_t *header) {
   const char *step = json_string_value(
       json_object_get(json_object_get(header, "__metadata__"), "step"));
-  if (step) f->step = strtoll(step, NULL, 10);
+  const size_t n = step ? strspn(step, "0123456789") : 0;
+  if (n && n < 16 && !step[n]) f->step = strtoll(step, NULL, 10);
 }
 
 ts_err ts_safetensors_read(ts_tensors *f) {

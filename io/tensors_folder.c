@@ -1,9 +1,11 @@
 /* tensors_folder.c - the folder that tensors are written to: it has its name
  * once it is whole. */
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -26,35 +28,89 @@ static ts_err part_of(ts_str *part, const char *out) {
   return ts_str_append(part, "%.*s.part", (int)n, out);
 }
 
+/* model or state, .safetensors, -00001-of-00002.safetensors or the index's. */
 static bool is_ours(const char *name) {
-  return (!strncmp(name, "model", 5) || !strncmp(name, "state", 5)) &&
-         ts_path_is_safetensors(name);
+  int from, n, end = 0;
+  if (strncmp(name, "model", 5) != 0 && strncmp(name, "state", 5) != 0)
+    return false;
+  name += 5;
+  if (!strcmp(name, ".safetensors") || !strcmp(name, TS_TENSORS_INDEX))
+    return true;
+  return sscanf(name, "-%d-of-%d.safetensors%n", &from, &n, &end) == 2 && end &&
+         !name[end];
 }
 
-/* Removes what is written here of PART, and PART, which no link leads to. */
+/* All that is in the open folder D. */
+static bool all_ours(DIR *d) {
+  bool all = true;
+  for (const struct dirent *e; all && (e = readdir(d));)
+    all = !strcmp(e->d_name, ".") || !strcmp(e->d_name, "..") ||
+          is_ours(e->d_name);
+  rewinddir(d);
+  return all;
+}
+
+/* Removes PART, which no link leads to, if nothing else is in it than what is
+ * written here. */
 static void drop(const char *part) {
   const int fd = ts_file_open(part, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
   DIR *d = fd >= 0 ? fdopendir(fd) : NULL;
-  for (const struct dirent *e; d && (e = readdir(d));)
+  if (!d) {
+    if (fd >= 0) close(fd);
+    return;
+  }
+  const bool whole = all_ours(d);
+  for (const struct dirent *e; whole && (e = readdir(d));)
     if (is_ours(e->d_name)) unlinkat(fd, e->d_name, 0);
-  if (d)
-    closedir(d);
-  else if (fd >= 0)
-    close(fd);
-  rmdir(part);
+  closedir(d);
+  if (whole) rmdir(part);
 }
 
-ts_err ts_tensors_folder(ts_str *part, const char *out) {
+/* Nobody else writes there until the file is closed; where locks can't be had
+ * nothing is known of it. */
+static ts_err lock(int *fd, const char *part) {
+  *fd = ts_file_open(part, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+  if (*fd < 0 || flock(*fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK)
+    return TS_OK;
+  close(*fd);
+  *fd = -1;
+  return ts_fail(TS_ERR_IO, "%s: another export is writing it", part);
+}
+
+static void unlock(int *fd) {
+  if (*fd >= 0) close(*fd);
+  *fd = -1;
+}
+
+/* OUT is not there, or an empty folder. */
+static ts_err check_out(const char *out, const char *bare) {
   struct stat s;
-  if (lstat(out, &s) == 0 && !(S_ISDIR(s.st_mode) && is_empty(out)))
-    return ts_fail(TS_ERR_USAGE,
-                   "--out %s is there, and no empty folder: name a new one",
-                   out);
-  TS_DO(part_of(part, out));
+  if (lstat(bare, &s) == 0)
+    return S_ISDIR(s.st_mode) && is_empty(bare)
+               ? TS_OK
+               : ts_fail(TS_ERR_USAGE,
+                         "--out %s is there, and no empty folder: name a new "
+                         "one",
+                         out);
+  return errno == ENOENT ? TS_OK : ts_fail_errno(TS_ERR_IO, out);
+}
+
+ts_err ts_tensors_folder(ts_str *part, int *fd, const char *out) {
+  ts_err err = TS_OK;
+  TS_TRY(part_of(part, out));
+  const size_t bare = part->n_bytes - strlen(".part");
+  part->text[bare] = '\0';
+  err = check_out(out, part->text);
+  part->text[bare] = '.';
+  TS_TRY(err);
+  TS_TRY(lock(fd, part->text)); /* a killed one's, which nobody has */
   drop(part->text);
-  if (mkdir(part->text, 0777) == 0) return TS_OK;
-  const ts_err err = ts_fail_errno(TS_ERR_IO, part->text);
-  ts_str_reset(part); /* it is not ours */
+  unlock(fd);
+  if (mkdir(part->text, 0777) != 0)
+    TS_TRY(ts_fail_errno(TS_ERR_IO, part->text));
+  TS_TRY(lock(fd, part->text));
+done:
+  if (err != TS_OK) ts_str_reset(part); /* it is not ours */
   return err;
 }
 
@@ -80,10 +136,11 @@ done:
   return err;
 }
 
-ts_err ts_tensors_settle(ts_str *part, const char *out, ts_err err) {
+ts_err ts_tensors_settle(ts_str *part, int *fd, const char *out, ts_err err) {
   if (!part->text) return err;
   if (err == TS_OK) err = give_name(part->text, out);
   if (err != TS_OK) drop(part->text);
+  unlock(fd);
   ts_str_reset(part);
   return err;
 }

@@ -2,6 +2,7 @@
  * {"weight_map": {NAME: FILE}}; each file is opened and looked at as a whole.
  */
 #include <jansson.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -18,6 +19,10 @@ ts_err ts_tensors_in(ts_str *path, const char *folder, const char *stem) {
     ts_str_reset(path);
   }
   return TS_OK;
+}
+
+static int by_name(const void *a, const void *b) {
+  return strcmp(((const ts_tensor *)a)->name, ((const ts_tensor *)b)->name);
 }
 
 /* *PART: the file NAME beside the index, opened once. */
@@ -40,6 +45,11 @@ static ts_err open_part(ts_tensors *f, const char *name, ts_tensors **part) {
                        TS_TAG_CHECKPOINT));
   TS_TRY(ts_tensors_open(part, path.text));
   f->part[f->n_parts++] = *part;
+  if ((*part)->n)
+    qsort((*part)->item, (size_t)(*part)->n, sizeof *(*part)->item, by_name);
+  if ((*part)->step != f->part[0]->step)
+    TS_THROW(TS_ERR_CKPT, "%s: %s is of another step than %s", f->path,
+             path.text, f->part[0]->path);
 done:
   ts_str_reset(&path);
   return err;
@@ -51,7 +61,10 @@ static ts_err take(ts_tensors *f, const char *name, const char *file) {
     return ts_fail(TS_ERR_CKPT, "%s: has no file for tensor %.200s", f->path,
                    name);
   TS_DO(open_part(f, file, &part));
-  const ts_tensor *t = ts_tensors_find(part, name, false);
+  const ts_tensor key = {.name = (char *)(uintptr_t)name};
+  const ts_tensor *t =
+      part->n ? bsearch(&key, part->item, (size_t)part->n, sizeof key, by_name)
+              : NULL;
   if (!t)
     return ts_fail(TS_ERR_CKPT, "%s: tensor %.200s is not in %s", f->path, name,
                    part->path);
@@ -74,7 +87,7 @@ ts_err ts_tensors_read_index(ts_tensors *f) {
   json_object_foreach(map, name, file) {
     TS_TRY(take(f, name, json_string_value(file)));
   }
-  f->step = f->n ? f->item[0].of->step : -1;
+  f->step = f->n_parts ? f->part[0]->step : -1;
 done:
   json_decref(index);
   return err;

@@ -51,13 +51,14 @@ static int by_width(const void *a, const void *b) {
   return wide ? wide : strcmp(x->name, y->name);
 }
 
-/* Returns the number of files. */
-static int32_t lay_out(ts_tensors_out *o, int64_t max_bytes) {
-  int64_t at = 0;
+static ts_err lay_out(ts_tensors_out *o, int64_t max_bytes, int32_t *files) {
+  int64_t at = 0, all = 0;
   int32_t n_files = 1;
   if (o->n) qsort(o->item, (size_t)o->n, sizeof *o->item, by_width);
   for (int32_t i = 0; i < o->n; i++) {
     ts_tensor_out *t = &o->item[i];
+    if (__builtin_add_overflow(all, ts_tensor_out_bytes(t), &all))
+      return ts_fail(TS_ERR_CKPT, "more bytes of tensors than can be counted");
     if (at && at + ts_tensor_out_bytes(t) > max_bytes) {
       n_files++;
       at = 0;
@@ -66,7 +67,8 @@ static int32_t lay_out(ts_tensors_out *o, int64_t max_bytes) {
     t->at = at;
     at += ts_tensor_out_bytes(t);
   }
-  return n_files;
+  *files = n_files;
+  return TS_OK;
 }
 
 static ts_err file_name(ts_str *name, const char *stem, int32_t k, int32_t n) {
@@ -95,12 +97,14 @@ static json_t *about(const ts_tensor_out *t) {
 
 /* A member of a name that is there already would be lost. */
 static ts_err put(json_t *object, const ts_tensor_out *t, json_t *value) {
-  if (json_object_get(object, t->name)) {
+  if (object && value && json_object_get(object, t->name)) {
     json_decref(value);
-    return ts_fail(TS_ERR_IO, "two tensors would be called %.200s", t->name);
+    return ts_fail(TS_ERR_CKPT, "two tensors would be called %.200s", t->name);
   }
   if (json_object_set_new(object, t->name, value) == 0) return TS_OK;
-  return ts_fail(TS_ERR_IO, "the name of tensor %.200s is no UTF-8", t->name);
+  if (!object || !value)
+    return ts_fail(TS_ERR_NOMEM, "no memory for the names of tensors");
+  return ts_fail(TS_ERR_CKPT, "the name of tensor %.200s is no UTF-8", t->name);
 }
 
 /* TEXT = JSON, which is freed, and blanks up to a multiple of 8 bytes. */
@@ -224,7 +228,7 @@ ts_err ts_tensors_write(const char *folder, const char *stem, ts_tensors_out *o,
   ts_err err = TS_OK;
   void *room = NULL;
   ts_str name = {0}, path = {0};
-  *n_files = lay_out(o, max_bytes);
+  TS_DO(lay_out(o, max_bytes, n_files));
   TS_TRY(ts_mem_alloc(&room, (size_t)room_bytes(o), TS_TAG_CHECKPOINT));
   for (int32_t k = 0; k < *n_files; k++) {
     TS_TRY(file_name(&name, stem, k, *n_files));

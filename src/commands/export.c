@@ -52,10 +52,12 @@ static ts_err take_names(ts_ckpt_export *e, const ts_config *c,
 static ts_err take_size(ts_ckpt_export *e, const char *text) {
   char *end;
   const double x = text ? strtod(text, &end) : 5e9;
+  if (text && (end == text || *end || !(x >= 1 && x < 9e18)))
+    return ts_fail(TS_ERR_USAGE,
+                   "--max-file %s is no number of bytes from 1 on, as 5e9",
+                   text);
   e->max_file = (int64_t)x;
-  if (!text || (end != text && !*end && x >= 1 && x < 9e18)) return TS_OK;
-  return ts_fail(TS_ERR_USAGE,
-                 "--max-file %s is no number of bytes from 1 on, as 5e9", text);
+  return TS_OK;
 }
 
 /* As ts_tbe_take_averages has it, of rows; pass 0: of one without a mean. */
@@ -68,6 +70,10 @@ static void average(const void *arg, float *w, const float *mean, float pass,
 static ts_err take_averages(ts_ckpt_export *e, const ts_config *c) {
   if (!(c->optimizer.ema > 0))
     return ts_fail(TS_ERR_USAGE, "--averages: the deck has no optimizer.ema");
+  if (e->state)
+    return ts_fail(TS_ERR_USAGE,
+                   "--averages and --state: the state is of the weights, not "
+                   "of their means: export them to two folders");
   e->average = average;
   e->arg = c;
   return TS_OK;
@@ -110,7 +116,7 @@ ts_err ts_cmd_export(const ts_args *a) {
   ts_str best = {0};
   const char *path;
   ts_ckpt_export e = {.out = a->out, .state = a->state};
-  if (!a->target || !a->out)
+  if (!a->target || !a->out || !*a->out)
     return ts_fail(TS_ERR_USAGE, "usage: tessera export DECK --out FOLDER");
   TS_TRY(ts_deck_read_all(&c, a->target, a->sets, a->n_sets));
   TS_TRY(ts_deck_spare(c, "--out", a->out));

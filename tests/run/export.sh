@@ -150,6 +150,20 @@ check "no folder above" refuses 1 "no/new.part: No such file" out no/new
 check "whose" refuses 2 "--names mine is none of own, torchrec" out new --names mine
 check "sizes" refuses 2 "--max-file 5GB is no number of bytes" out new --max-file 5GB
 check "no means" refuses 2 "--averages: the deck has no optimizer.ema" out new --averages
+check "means and state" refuses 2 "--averages and --state: the state is of the weights" out new --averages --state --set optimizer.ema=0.9
+check "none in the file" refuses 4 "step-00000040.h5 has no running means" out new --averages --set optimizer.ema=0.9
+check "no name" refuses 2 "usage: tessera export DECK --out FOLDER" out ""
+mkdir other.part
+: > other.part/model.safetensors
+: > other.part/notes
+check "somebody's folder" refuses 1 "other.part: File exists" out other
+check "stays as it was" test -e other.part/model.safetensors
+rm -r other.part
+mkdir busy.part
+check "another export" refuses 1 "busy.part: another export is writing it" $python -c 'import fcntl, os, subprocess, sys
+fcntl.flock(os.open("busy.part", os.O_RDONLY), fcntl.LOCK_EX)
+sys.exit(subprocess.call(sys.argv[1:]))' "$TESSERA" export small.deck --set run.output="$work/run" --out busy
+rmdir busy.part
 check "none" refuses 4 "none/checkpoints holds no checkpoint" "$TESSERA" export small.deck --set run.output="$work/none" --out new
 check "another model" refuses 2 "--names torchrec is for model.kind dlrm, dcnv2, and deepfm" out new --names torchrec --set model.kind=sparsenn
 check "not TorchRec's" refuses 2 "has no inter_arch.crossnet.*, which TorchRec's DLRM_DCN has" out new --names torchrec --set model.kind=dcnv2
@@ -168,6 +182,17 @@ init() { "$TESSERA" train small.deck --set run.output="$work/never" --set checkp
 mkdir half
 cp several/model.safetensors.index.json several/model-00001* half
 check "a file is missing" refuses 4 "half/model-00002-of-00004.safetensors: No such file" init half
+cp -r several steps
+$python - steps/state-*.safetensors steps/model-00002-of-00004.safetensors <<'PY'
+import sys
+for path in sys.argv[1:]:
+    raw = open(path, "rb").read()
+    assert raw.count(b'"step":"40"') == 1
+    open(path, "wb").write(raw.replace(b'"step":"40"', b'"step":"41"'))
+PY
+check "parts of two steps" refuses 4 "model-00002-of-00004.safetensors is of another step than" init steps
+cp several/model-* steps
+check "state of another step" refuses 4 "steps/state.safetensors.index.json: does not say that it is of the same step as" init steps --set checkpoint.init_state=true
 check "no state" refuses 4 "one has no state.safetensors: export it with --state" init one --set checkpoint.init_state=true
 
 # ---- faults ------------------------------------------------------------------------
