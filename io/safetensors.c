@@ -142,8 +142,7 @@ ts_err ts_tensors_read_json(const ts_tensors *f, json_t **json, int64_t at,
   TS_TRY(ts_pread(f->fd, text, n, at, f->path, TS_ERR_CKPT));
   *json = json_loadb(n ? text : "", (size_t)n, JSON_REJECT_DUPLICATES, &why);
   if (!*json)
-    TS_THROW(TS_ERR_CKPT, "%s: is no JSON where it should be: %s", f->path,
-             why.text);
+    TS_THROW(TS_ERR_CKPT, "%s: the header is no JSON: %s", f->path, why.text);
 done:
   ts_mem_free(text);
   return err;
