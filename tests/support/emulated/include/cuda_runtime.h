@@ -106,9 +106,11 @@ static inline void __syncwarp(uint32_t mask = 0xffffffff, TS_AT) {
 }
 
 static inline int ts_emulate_lane() {
-  const dim3 &n = blockDim;
-  const uint3 &t = threadIdx;
-  return (int)((t.x + n.x * (t.y + n.y * t.z)) % 32);
+  /* Not by references: where these are a thread's own, checks for null compare
+   * what g++ 12 has kept of another address. */
+  return (int)((threadIdx.x +
+                blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) %
+               32);
 }
 
 template <class T>
