@@ -251,7 +251,7 @@ static void check_masked(ts_deck *d, const config_setting_t *s,
                   (long long)x->mask_id, x->name, (long long)x->mask_id + 1);
 }
 
-/* Where negatives come from. */
+/* Keys that say how negatives are drawn. */
 static void check_draw(ts_deck *d, const config_setting_t *s,
                        const ts_task_config *x) {
   const ts_config *c = d->config;

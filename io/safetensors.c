@@ -148,7 +148,8 @@ done:
   return err;
 }
 
-/* What export has noted; other programs' say nothing of it, or else. */
+/* The step that export writes.  Other programs' files have none, or a text of
+ * their own, which is not taken for one. */
 static void take_step(ts_tensors *f, json_t *header) {
   const char *step = json_string_value(
       json_object_get(json_object_get(header, "__metadata__"), "step"));

@@ -4,7 +4,7 @@
 
 #include "cuda/model/attention.cuh"
 
-/* What a row of scores needs of its query. */
+/* The numbers of a query that the gradients of its scores are made with. */
 struct ts_attention_query {
   float less, dot; /* of softmax alone: -lse in base 2; d_o . o */
   int32_t limit;
@@ -18,9 +18,9 @@ static __device__ __forceinline__ ts_attention_query ts_attention_query_of(
   return {-TS_LOG2E * __ldg(t.lse + at), ((const float *)t.work)[at], limit};
 }
 
-/* X, q . k, becomes m p, and DX, the gradient of m p, becomes that of the score;
- * of all pairs that EACH(f) calls f(x, dx, i, j, query, m) for.  Pairs that
- * don't count get 0, whatever their products are. */
+/* X, q . k, becomes m p, and DX, the gradient of m p, becomes that of the
+ * score; of all pairs that EACH(f) calls f(x, dx, i, j, query, m) for.  Pairs
+ * that don't count get 0, whatever their products are. */
 template <bool timed, class Each>
 static __device__ __forceinline__ void
 ts_attention_grads(const ts_attention_args &t, const ts_attention_head &d,

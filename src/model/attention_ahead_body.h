@@ -2,19 +2,32 @@
  * while it computes: tokens lie in memory that is far from the tiles' cache,
  * and waiting for it took three of ten steps' time.
  *
- * A span of rows is spread over so many steps, one of which goes with a tile.
- * Rows that are asked for in vain cost a few cycles, no result. */
+ * A span is rows of one array.  It is spread over steps, one of which goes with
+ * each six rows of a product: the processor has room for a few dozen requests,
+ * and waits where it gets more.  What is asked for in vain costs a few cycles
+ * and changes no result. */
 #pragma once
 
 #include <stdint.h>
 
-/* Of queries and keys that come next, of both and of what is written. */
-enum { SPANS = 8 };
+/* One for each array that a pass reads or writes. */
+enum {
+  SPAN_Q,
+  SPAN_K,
+  SPAN_V,
+  SPAN_O,
+  SPAN_D_O,
+  SPAN_DQ,
+  SPAN_DK,
+  SPAN_DV,
+  SPANS
+};
 
 typedef struct attention_span {
   const char *x;
-  int64_t stride, left, each; /* bytes; rows; of a step */
-  int32_t bytes;              /* of a row */
+  int64_t stride;     /* bytes */
+  int64_t left, each; /* rows that are not asked for yet; those of a step */
+  int32_t bytes;      /* of a row */
 } attention_span;
 
 /* Zeros: nothing. */
@@ -22,7 +35,7 @@ typedef struct attention_ahead {
   attention_span span[SPANS];
 } attention_ahead;
 
-/* In place of what span K still has: N rows of DIM floats within STEPS. */
+/* Span K becomes N rows of DIM floats, within STEPS; what it still had goes. */
 static void ahead_of(attention_ahead *a, int k, const float *x, int64_t stride,
                      int32_t dim, int64_t n, int64_t steps) {
   a->span[k] = (attention_span){.x = (const char *)x,

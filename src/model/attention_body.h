@@ -134,10 +134,10 @@ static void keys_ahead(attention_ahead *a, const attention_head *d, int64_t j,
                        int64_t steps) {
   const ts_attention_args *t = d->t;
   const int64_t n = least_of(TILE, d->length - j);
-  ahead_of(a, 0, TS_HEAD_ROW(d, k, k_stride, dim, j), t->k_stride, t->dim, n,
-           steps);
-  ahead_of(a, 1, TS_HEAD_ROW(d, v, v_stride, v_dim, j), t->v_stride, t->v_dim,
+  ahead_of(a, SPAN_K, TS_HEAD_ROW(d, k, k_stride, dim, j), t->k_stride, t->dim,
            n, steps);
+  ahead_of(a, SPAN_V, TS_HEAD_ROW(d, v, v_stride, v_dim, j), t->v_stride,
+           t->v_dim, n, steps);
 }
 
 /* The next task's queries, and what this one writes at its end. */
@@ -146,11 +146,11 @@ static void queries_ahead(attention_ahead *a, const attention_task *x,
   const ts_attention_args *t = x->d.t;
   const int64_t n = x->n - x->first, more = next->n - next->first;
   const int64_t at = x->from + x->first, from = next->from + next->first;
-  ahead_of(a, 2, TS_HEAD_QUERY(&x->d, o, o_stride, v_dim, at), t->o_stride,
+  ahead_of(a, SPAN_O, TS_HEAD_QUERY(&x->d, o, o_stride, v_dim, at), t->o_stride,
            t->v_dim, n, steps);
   if (more > 0)
-    ahead_of(a, 3, TS_HEAD_QUERY(&next->d, q, q_stride, dim, from), t->q_stride,
-             t->dim, more, steps);
+    ahead_of(a, SPAN_Q, TS_HEAD_QUERY(&next->d, q, q_stride, dim, from),
+             t->q_stride, t->dim, more, steps);
 }
 
 static void pack_queries(const attention_task *x, const attention_room *m) {

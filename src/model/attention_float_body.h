@@ -43,18 +43,22 @@ static void pack_both(float *turned, float *across, float *room, const float *x,
 }
 
 /* Rows as factors of a product along them, or across them, STRIDE apart: as
- * they lie; across whole panels alone. */
-static const float *rows_along(float *room, const float *x, int64_t *stride,
-                               int64_t n, int32_t dim) {
-  (void)room, (void)stride, (void)n, (void)dim;
-  return x;
+ * they lie; across them in ROOM, unless they are whole panels. */
+typedef struct attention_side {
+  const float *x;
+  int64_t stride;
+} attention_side;
+
+static attention_side along(float *room, const float *x, int64_t stride,
+                            int64_t n, int32_t dim) {
+  (void)room, (void)n, (void)dim;
+  return (attention_side){x, stride};
 }
-static const float *rows_across(float *room, const float *x, int64_t *stride,
-                                int64_t n, int32_t dim) {
-  if (dim % LANES == 0) return x;
-  pack_along(room, x, *stride, n, dim, 1);
-  *stride = padded(dim);
-  return room;
+static attention_side across(float *room, const float *x, int64_t stride,
+                             int64_t n, int32_t dim) {
+  if (dim % LANES == 0) return (attention_side){x, stride};
+  pack_along(room, x, stride, n, dim, 1);
+  return (attention_side){room, padded(dim)};
 }
 
 /* The numbers of a tile (n_j, TILE), n_i of each row, as factors: along rows,

@@ -267,12 +267,12 @@ static void load_ahead(attention_ahead *a, const attention_head *d, int64_t i,
   const ts_attention_args *t = d->t;
   const int64_t n = least_of(TILE, d->length - i);
   if (n <= 0) return;
-  ahead_of(a, 0, TS_HEAD_ROW(d, q, q_stride, dim, i), t->q_stride, t->dim, n,
-           steps);
-  ahead_of(a, 1, TS_HEAD_ROW(d, d_o, o_stride, v_dim, i), t->o_stride, t->v_dim,
+  ahead_of(a, SPAN_Q, TS_HEAD_ROW(d, q, q_stride, dim, i), t->q_stride, t->dim,
            n, steps);
+  ahead_of(a, SPAN_D_O, TS_HEAD_ROW(d, d_o, o_stride, v_dim, i), t->o_stride,
+           t->v_dim, n, steps);
   if (t->kind == TS_ATTENTION_SOFTMAX)
-    ahead_of(a, 2, TS_HEAD_ROW(d, out, o_stride, v_dim, i), t->o_stride,
+    ahead_of(a, SPAN_O, TS_HEAD_ROW(d, out, o_stride, v_dim, i), t->o_stride,
              t->v_dim, n, steps);
 }
 
@@ -287,15 +287,15 @@ static void group_ahead(const attention_head *d, grad_room *m, int64_t from,
   const int64_t j = here ? from + GROUP : 0, n = least_of(GROUP, x->length - j);
   const int64_t own = least_of(GROUP, d->length - from);
   if (n > 0) {
-    ahead_of(a, 4, TS_HEAD_ROW(x, k, k_stride, dim, j), t->k_stride, t->dim, n,
-             steps);
-    ahead_of(a, 5, TS_HEAD_ROW(x, v, v_stride, v_dim, j), t->v_stride, t->v_dim,
-             n, steps);
+    ahead_of(a, SPAN_K, TS_HEAD_ROW(x, k, k_stride, dim, j), t->k_stride,
+             t->dim, n, steps);
+    ahead_of(a, SPAN_V, TS_HEAD_ROW(x, v, v_stride, v_dim, j), t->v_stride,
+             t->v_dim, n, steps);
   }
   if (!m->keys) return;
-  ahead_of(a, 6, TS_HEAD_ROW(d, dk, k_stride, dim, from), t->k_stride, t->dim,
-           own, steps);
-  ahead_of(a, 7, TS_HEAD_ROW(d, dv, v_stride, v_dim, from), t->v_stride,
+  ahead_of(a, SPAN_DK, TS_HEAD_ROW(d, dk, k_stride, dim, from), t->k_stride,
+           t->dim, own, steps);
+  ahead_of(a, SPAN_DV, TS_HEAD_ROW(d, dv, v_stride, v_dim, from), t->v_stride,
            t->v_dim, own, steps);
 }
 
@@ -317,8 +317,8 @@ static void grad_group(const attention_head *d, grad_room *m, int64_t from,
     else
       load_ahead(&m->ahead, &m->next, 0, steps / 2);
     if (m->queries)
-      ahead_of(&m->ahead, 3, TS_HEAD_ROW(d, dq, q_stride, dim, i), t->q_stride,
-               t->dim, n_i, steps / 2);
+      ahead_of(&m->ahead, SPAN_DQ, TS_HEAD_ROW(d, dq, q_stride, dim, i),
+               t->q_stride, t->dim, n_i, steps / 2);
     for (int64_t at = 0; at < n && ts_attention_sees(t, i, from + at);
          at += TILE)
       grad_tile(d, m, i, from + at, at);

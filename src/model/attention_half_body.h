@@ -78,20 +78,22 @@ static void pack_both(factor *turned, factor *across, factor *room,
   turn_rows(turned, room, n, (dim + PER - 1) / PER);
 }
 
-/* Rows as factors of a product along them, or across them, STRIDE apart: in
- * ROOM. */
-static const factor *rows_along(factor *room, const float *x, int64_t *stride,
-                                int64_t n, int32_t dim) {
-  pack_along(room, x, *stride, n, dim, 1);
-  *stride = padded((dim + PER - 1) / PER);
-  return room;
-}
+/* Rows as factors of a product along them, or across them, in ROOM; STRIDE is
+ * of one row, or across them of two. */
+typedef struct attention_side {
+  const factor *x;
+  int64_t stride;
+} attention_side;
 
-static const factor *rows_across(factor *room, const float *x, int64_t *stride,
-                                 int64_t n, int32_t dim) {
-  pack_pairs(room, x, *stride, n, dim, padded(dim), 1);
-  *stride = padded(dim);
-  return room;
+static attention_side along(factor *room, const float *x, int64_t stride,
+                            int64_t n, int32_t dim) {
+  pack_along(room, x, stride, n, dim, 1);
+  return (attention_side){room, padded((dim + PER - 1) / PER)};
+}
+static attention_side across(factor *room, const float *x, int64_t stride,
+                             int64_t n, int32_t dim) {
+  pack_pairs(room, x, stride, n, dim, padded(dim), 1);
+  return (attention_side){room, padded(dim)};
 }
 
 /* The numbers of a tile (n_j, TILE), n_i of each row, as factors: along rows,

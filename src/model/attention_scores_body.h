@@ -158,28 +158,6 @@ static void add_time_bias(const attention_head *d, const attention_tile *w,
 
 /* ---- scores, with what is added to them ---------------------------------- */
 
-/* Rows as factors along them, or across them; then STRIDE is of PER rows. */
-typedef struct attention_side {
-  const factor *x;
-  int64_t stride;
-} attention_side;
-
-static attention_side along(factor *room, const float *x, int64_t stride,
-                            int64_t n, int32_t dim) {
-  attention_side s;
-  s.x = rows_along(room, x, &stride, n, dim);
-  s.stride = stride;
-  return s;
-}
-
-static attention_side across(factor *room, const float *x, int64_t stride,
-                             int64_t n, int32_t dim) {
-  attention_side s;
-  s.x = rows_across(room, x, &stride, n, dim);
-  s.stride = stride;
-  return s;
-}
-
 /* X (keys, TILE) from keys, the tile's first one at AT, and queries QT
  * (factors_of(dim), TILE), packed_scale times what they are.  Before the panel
  * of a corner's diagonal it's left as it is. */

@@ -368,7 +368,8 @@ void ts_stage_discard(ts_trainer *t, ts_inflight *c, ts_loader *loader) {
     if (ts_ebc_statuses(ebc_batch, &all) != TS_OK) ts_err_clear();
   }
   if (c->judged && ts_lane_sync(t->data) != TS_OK) ts_err_clear();
-  /* Not c->ready: where submitting its rows failed, a part is under way. */
+  /* The whole lane, not c->ready: that is unset where only a part of the rows
+   * could be asked for. */
   if (t->ahead && ts_lane_sync(t->ahead) != TS_OK) ts_err_clear();
   if (c->looked_up && ts_ebc_output_end(ebc_batch, t->compute) != TS_OK)
     ts_err_clear();

@@ -9,13 +9,15 @@
 
 KT_CONTRACT("attention attention_grad attention_half attention_half_grad")
 
-/* Of kernels *_half a case has numbers of bf16, so that p's and dx's rounding
- * alone is left, or any, whose bounds are wide. */
+/* Which kernels a case is for.  Kernels *_half get numbers that are bf16
+ * already (HALF_EXACT): only p and dx are rounded then, so the bounds are
+ * close.  Or they get any numbers (HALF), with wide bounds. */
 typedef enum { PLAIN, HALF_EXACT, HALF } precision;
 static struct {
   precision is;
-  double all, own; /* What rounding of all factors, and of p and dx, may change
-                      results by, in the units of lt_want. */
+  /* How far results may be off, in the units of lt_want: by rounding of all
+   * factors, and by that of p and dx. */
+  double all, own;
 } rounds = {PLAIN, 1, 0};
 
 static void set_precision(precision is) {
@@ -117,8 +119,8 @@ static void solve(void) {
   for (int i = 0; i < a.n; i++) solve_row(i);
 }
 
-/* What rounding may change a.dx[i][j] by is in proportion to that; o, which it
- * is made of where there is softmax, has p's rounding. */
+/* Rounding may change a.dx[i][j] in proportion to this.  With softmax dx is
+ * made of o, too, which has p's rounding. */
 static double size_of_dx(int i, int j) {
   double back = a.kept[i][j] * grad_of_p(i, j, true);
   if (!sees(i, j)) return 0;
