@@ -261,14 +261,22 @@ static void step(ts_probe *p, int batch) {
   ts_test_reclaim(p->device, p->dlast, dy_at, m, false);
 }
 
+/* Some ReLU of a sum that is all but zero is the other way round: with sums of
+ * TF32, and on a GPU whose library may round a product to bf16 before it adds
+ * the bias. */
+static bool another_relu(const ts_case *c) {
+  return c->precision == TS_PRECISION_TF32 ||
+         (c->precision == TS_PRECISION_BF16 &&
+          !strcmp(ts_test_backend(), "cuda"));
+}
+
 /* By norm: one element that is wrong shows, another rounding of a few does
  * not. */
 static void compare(const ts_case *c, const double *want, const float *got,
                     int64_t n, const char *what) {
   const double most = c->precision == TS_PRECISION_F32 ? 2e-6
-                      : c->precision == TS_PRECISION_TF32
-                          ? 5e-2 /* another ReLU */
-                          : 5e-3;
+                      : another_relu(c)                ? 8e-2
+                                                       : 5e-3;
   double off = 0, all = 0;
   for (int64_t j = 0; j < n; j++) {
     off += (want[j] - (double)got[j]) * (want[j] - (double)got[j]);

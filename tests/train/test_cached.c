@@ -331,11 +331,11 @@ TS_TESTS(ways, 0, 7) {
  * fused: with less and less of BYTES, which all in fast memory takes, since
  * other places of the shards are enough at first. */
 static void start_short(pr_run *r, const pr_sets *sets, double bytes) {
-  for (int percent = 95;; percent -= 5) {
+  for (int k = 1;; k++) {
     char limit[64];
     pr_sets s = *sets;
     snprintf(limit, sizeof limit, "sharding.memory_gib=%.9f",
-             0.01 * percent * bytes / (1 << 30));
+             (1 - 0.004 * k) * bytes / (1 << 30));
     pr_set(&s, limit);
     pr_start(r, deck, &s);
     if (ts_plan_n_kernels(r->t->plan)) return;
