@@ -4,6 +4,8 @@ and what PyTorch runs.
     bench_sequences.py all OUTPUT TESSERA LOG TURNS
     bench_sequences.py eval|train LOG ATTENTION THREADS
 
+BACKEND=cuda in the environment: both on a GPU, by one process.
+
 The model is SASRec as tessera's kind "sasrec" has it: width 50, two blocks, one
 head, norms before, dropout 0.2, one negative a target, batches of 128.  PyTorch
 pads to 200; its ATTENTION is "sdpa" (scaled_dot_product_attention, is_causal) or
@@ -16,7 +18,10 @@ import sys
 import time
 
 PLACES, DIM, BLOCKS, BATCH, RANKED = 200, 50, 2, 128, 256
-THREADS, WARM, STEPS = 2, 3, 20
+GPU = os.environ.get("BACKEND") == "cuda"
+THREADS, WARM, STEPS = (os.cpu_count(), 10, 100) if GPU else (2, 3, 20)
+PROCESSES = (1,) if GPU else (1, 2)
+DEVICE = "cuda" if GPU else "cpu"
 KINDS = ("tessera", "sdpa", "mha")
 ABOUT = """
 An evaluation ranks all items but those of the sequence, and takes HR and NDCG at
@@ -26,7 +31,7 @@ start, the reading and the padding of its batches are not.  Training of tessera 
 all of a step, data and draws included, as its log has it; PyTorch's has padded
 batches in memory, and draws negatives that the user may have had.  Tokens are
 those that are there, not padding."""
-DECK = """run = {{ name = "sequences"; output = "run"; steps = 2; threads = {threads}; log_every = 10; }};
+DECK = """run = {{ name = "sequences"; output = "run"; backend = "{backend}"; steps = 2; threads = {threads}; log_every = 10; }};
 data = {{ format = "dataset"; train = "log.train.h5"; global_batch = {batch}; shuffle = "full";
   columns = (
     {{ name = "item"; kind = "ids"; max_length = {places}; truncate = "oldest"; }},
@@ -102,13 +107,21 @@ def model_of(rows, attention):
             """Vectors of all tokens, or of the LAST of each sample."""
             n = ids.shape[1]
             x = self.start(self.item(ids) * DIM**0.5 + self.place.weight[:n])
-            mask = torch.ones(n, n, dtype=torch.bool).triu(1) if attention == "mha" else None
+            mask = torch.ones(n, n, dtype=torch.bool, device=DEVICE).triu(1) if attention == "mha" else None
             for block in self.block:
                 x = block(x, mask)
-            return self.user(x if last is None else x[torch.arange(len(x)), last])
+            return self.user(x if last is None else x[torch.arange(len(x), device=DEVICE), last])
 
     torch.manual_seed(1)
-    return SASRec()
+    return SASRec().to(DEVICE)
+
+
+def clock():
+    """Once all is done that was begun."""
+    import torch
+    if GPU:
+        torch.cuda.synchronize()
+    return time.perf_counter()
 
 
 def padded(parts):
@@ -117,7 +130,7 @@ def padded(parts):
     x = np.zeros((len(parts), PLACES), "i8")
     for row, items in zip(x, parts):
         row[:len(items)] = items
-    return torch.from_numpy(x)
+    return torch.from_numpy(x).to(DEVICE)
 
 
 def torch_eval(sequences, rows, attention):
@@ -129,9 +142,9 @@ def torch_eval(sequences, rows, attention):
     for at in range(0, len(users), RANKED):
         some = users[at:at + RANKED]
         seen = [s[:-1][-PLACES:] for s in some]
-        batches.append((padded(seen), torch.tensor([len(s) - 1 for s in seen]),
-                        torch.tensor([[s[-1]] for s in some])))
-    begin, n_hits, gain = time.perf_counter(), 0, 0.0
+        batches.append((padded(seen), torch.tensor([len(s) - 1 for s in seen], device=DEVICE),
+                        torch.tensor([[s[-1]] for s in some], device=DEVICE)))
+    begin, n_hits, gain = clock(), 0, 0.0
     with torch.inference_mode():
         for ids, last, wanted in batches:
             score = net(ids, last) @ net.item.weight.T
@@ -139,7 +152,7 @@ def torch_eval(sequences, rows, attention):
             rank = (score.scatter_(1, ids, -torch.inf) > own).sum(1)
             n_hits += int((rank < 10).sum())
             gain += float((1 / torch.log2(rank[rank < 10] + 2.0)).sum())
-    return time.perf_counter() - begin
+    return clock() - begin
 
 
 def torch_train(sequences, rows, attention):
@@ -158,19 +171,19 @@ def torch_train(sequences, rows, attention):
     order = torch.randperm(len(users), generator=torch.Generator().manual_seed(1)).tolist()
     for k in range(WARM + STEPS):
         some = [users[order[(k * BATCH + rank * each + i) % len(users)]] for i in range(each)]
-        batches.append((padded([s[:-1] for s in some]), padded([s[1:] for s in some])))
+        batches.append((padded([s[:-1] for s in some]), padded([s[1:] for s in some]), sum(map(len, some)) - each))
     n, loss = 0, nn.BCEWithLogitsLoss()
-    for k, (ids, wanted) in enumerate(batches):
+    for k, (ids, wanted, targets) in enumerate(batches):
         if k == WARM:
-            begin, n = time.perf_counter(), 0
+            begin, n = clock(), 0
         x, there = net(ids), wanted > 0
-        other = torch.randint(1, rows, wanted.shape)
+        other = torch.randint(1, rows, wanted.shape, device=DEVICE)
         good, bad = ((x * table(i)).sum(-1)[there] for i in (wanted, other))
         adam.zero_grad()
         (loss(good, torch.ones_like(good)) + loss(bad, torch.zeros_like(bad))).backward()
         adam.step()
-        n += int(there.sum())
-    return n * world / (time.perf_counter() - begin)
+        n += targets
+    return n * world / (clock() - begin)
 
 
 # ---- turns ------------------------------------------------------------------
@@ -196,7 +209,7 @@ class Ours:
             self.call("convert", "--sequences", os.path.abspath(path), *more, "--leave", "1",
                       "--max-length", str(PLACES), "--out", name, "--quiet")
         with open(os.path.join(out, "log.deck"), "w") as f:
-            f.write(DECK.format(threads=THREADS, batch=BATCH, places=PLACES, rows=rows, dim=DIM))
+            f.write(DECK.format(backend="cuda" if GPU else "host", threads=THREADS, batch=BATCH, places=PLACES, rows=rows, dim=DIM))
         self.call("train", "log.deck", "--quiet")
 
     def call(self, *command, ranks=1):
@@ -209,7 +222,7 @@ class Ours:
     def train(self, ranks, targets_each):
         folder = f"turn{ranks}"
         run(["rm", "-rf", folder], cwd=self.out)
-        self.call("train", "log.deck", "--quiet", "--set", f"run.output={folder}", "--set", "run.steps=40",
+        self.call("train", "log.deck", "--quiet", "--set", f"run.output={folder}", "--set", f"run.steps={500 if GPU else 40}",
                   "--set", f"run.threads={THREADS // ranks}", ranks=ranks)
         rates = re.findall(r'"samples_per_s":([\d.]+)', open(f"{self.out}/{folder}/metrics.jsonl").read())
         return statistics.median(map(float, rates[1:])) * targets_each
@@ -240,7 +253,7 @@ def measure(ours, log, turns, targets_each):
             inside, whole = theirs("eval", log, k)
             put(("eval", k), inside)
             put(("process", k), whole)
-        for ranks in (1, 2):
+        for ranks in PROCESSES:
             put((ranks, "tessera"), ours.train(ranks, targets_each))
             for k in KINDS[1:]:
                 put((ranks, k), theirs("train", log, k, ranks)[0])
@@ -251,8 +264,10 @@ def measure(ours, log, turns, targets_each):
 
 def tell(found):
     print("| | the best turn | the middle |\n|---|---|---|")
-    names = {"eval": "evaluation, s", "process": "its whole process, s", 1: "training, tokens/s, one of two threads",
-             2: "training, tokens/s, two of one thread"}
+    names = {"eval": "evaluation, s", "process": "its whole process, s",
+             1: "training, tokens/s" if GPU else "training, tokens/s, one of two threads", 2: "training, tokens/s, two of one thread"}
+    if GPU:
+        del names[2]
     best = {}
     for what, name in names.items():
         for k in KINDS:
@@ -262,7 +277,7 @@ def tell(found):
     print("\ntessera beside PyTorch's faster one, of the best turns:")
     for what in "eval", "process":
         print(f"  {names[what][:-3]}: {min(best[what, k] for k in KINDS[1:]) / best[what, 'tessera']:.1f} times")
-    for what in 1, 2:
+    for what in PROCESSES:
         print(f"  {names[what]}: {best[what, 'tessera'] / max(best[what, k] for k in KINDS[1:]):.1f} times")
     print(ABOUT)
 
