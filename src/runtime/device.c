@@ -1,6 +1,7 @@
 /* device.c - the public face of devices: check, dispatch; buffers, pools. */
 #include "runtime/device.h"
 
+#include <omp.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -16,6 +17,8 @@ ts_err ts_device_create(ts_device **out, const char *backend,
                    "run.backend: \"%s\" is not in this build (configure "
                    "found no CUDA toolkit)",
                    backend);
+  /* What this thread computes itself: initial weights, above all. */
+  omp_set_num_threads(options->n_threads > 0 ? options->n_threads : 1);
   return b->device_create(out, options);
 }
 

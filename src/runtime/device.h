@@ -39,7 +39,8 @@ enum { TS_DEVICE_ID = 64 };     /* bytes of a device's name of its own */
 
 typedef struct ts_device_options {
   bool serial;      /* run each submission at once in the calling thread */
-  int n_threads;    /* OpenMP threads of a compute lane, >= 1 */
+  int n_threads;    /* OpenMP threads of a compute lane, and of the thread that
+                     * creates the device, >= 1 */
   double timeout_s; /* deadline of each host wait; 0: none */
 } ts_device_options;
 

@@ -90,11 +90,11 @@ SLOW=60 "$job" look plan > "$work/stopped" & stopped=$!
 until_holds $stopped grep -q '^ok      look.1' "$work/stopped"
 kill -TERM $stopped; wait $stopped; check "a stop is code 130" test $? = 130
 check "no step was done" test "$(grep -c '^look\|^plan ' "$work/out/state")" = 1
-"$job" --minutes 3 look kernels plan > "$work/minutes"; check "what fits" test $? = 1
+"$job" --minutes 2 look kernels plan > "$work/minutes"; check "what fits" test $? = 1
 check "what was interrupted runs again" grep -q '^ok      look.2' "$work/minutes"
 check "what doesn't fit is left" grep -q '^left for later: kernels$' "$work/out/summary"
 # A command without an end has what is left of its step, and no more.
-sed 's/^times="look .*/times="look 6 6/' "$job" > "$work/short"
+sed 's/^times="look .*/times="look 6 6 1/' "$job" > "$work/short"
 SLOW=60 bash "$work/short" --again look > "$work/late"; check "no end is code 1" test $? = 1
 check "it is noted" grep -q '^FAILED  look.2 (no end within [1-6] s)' "$work/late"
 check "what had no time left" grep -q '^LATE    look.3' "$work/late"
