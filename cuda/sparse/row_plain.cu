@@ -4,16 +4,17 @@
  * A warp has up to 32 consecutive runs.  Each lane looks for one: its start,
  * key, table and own state, and where its gradient lies; W lanes at a time
  * update one row after the other and get what they need by exchanges.  A row
- * and its first gradient are loaded while the one or two before are worked on.
- * The settings of a table stay in registers until a run is another table's. */
+ * and its first gradient are loaded while the one before is worked on.  The
+ * settings of a table stay in registers until a run is another table's. */
 #include "cuda/sparse/row_sum.cuh"
 
 /* A lane's run. */
 struct ts_plain_run {
   uint32_t from, n; /* entries; n 0: none here */
-  uint32_t at;      /* where the row lies */
+  uint32_t key, at; /* the row, and where it lies */
   int table;
-  int64_t grad; /* of one entry, on a border of 16 bytes; -1: to be summed */
+  int64_t grad; /* of the first entry */
+  bool one;     /* whose gradient is on a border of 16 bytes */
   float row;    /* the row's own state */
 };
 
@@ -25,12 +26,12 @@ __device__ inline ts_plain_run ts_plain_run_of(const ts_row_work &a,
   h.from = a.start[run];
   h.n = ts_run_end(a, run, n_runs) - h.from;
   if (h.n > TS_ROW_PIECE) h.n = 0; /* piece by piece */
-  const uint32_t key = a.keys[h.from];
-  h.at = a.place ? a.place[h.from] : key;
-  h.table = ts_row_table_of(a.rows, key);
+  h.key = a.keys[h.from];
+  h.at = a.place ? a.place[h.from] : h.key;
+  h.table = ts_row_table_of(a.rows, h.key);
   h.grad = a.grad_at[a.order[h.from]];
-  if (h.n != 1 || h.grad % 4 != 0) h.grad = -1;
-  if constexpr (O::ROW >= 0) h.row = a.rows.state[O::ROW][key];
+  h.one = h.n == 1 && h.grad % 4 == 0;
+  if constexpr (O::ROW >= 0) h.row = a.rows.state[O::ROW][h.key];
   return h;
 }
 
@@ -53,22 +54,22 @@ struct ts_plain_lane {
 };
 
 /* A row as W lanes have it, and its gradient where it has one entry. */
-template <class O, int W> struct ts_plain_row {
-  /* So many are on their way while one is worked on: as registers allow. */
-  static constexpr int AHEAD = O::ELEMENTS == 0 && W == 32 ? 2 : 1;
+template <class O> struct ts_plain_row {
   uint32_t at;
   bool live;
   ts_quad g;
   ts_elements<O> e;
 
   /* Run K of the group's. */
+  template <int W>
   __device__ void load(const ts_plain_lane &l, const ts_plain_run &h, int k) {
     const int64_t grad = __shfl_sync(0xffffffffu, h.grad, k, W);
+    const bool one = __shfl_sync(0xffffffffu, (int)h.one, k, W);
     at = __shfl_sync(0xffffffffu, h.at, k, W);
     live = __shfl_sync(0xffffffffu, h.n, k, W) > 0 && l.has;
     g = e.w = e.state[0] = e.state[1] = {};
     if (!live) return;
-    if (grad >= 0) g = ts_quad_load(l.grad + grad, 4, true);
+    if (one) g = ts_quad_load(l.grad + grad, 4, true);
     e.w = ts_quad_load(l.at(l.weight, at), 4, true);
     for (int s = 0; s < O::ELEMENTS; s++)
       e.state[s] = ts_quad_load(l.at(l.state[s], at), 4, true);
@@ -95,26 +96,16 @@ template <class O> struct ts_plain_settings {
   }
 };
 
-/* Of runs of several entries, what it takes to find their gradients: each lane
- * has one entry, whose place in the order is asked for two runs ahead, and
- * where its gradient lies one run ahead, so that no load waits for another. */
-template <int W> struct ts_plain_entries {
-  uint32_t order = 0;
-  ts_row_entry next = {0, 1.0f};
-
-  __device__ static bool has(const ts_plain_run &h, int k, int lane) {
-    return (uint32_t)lane < __shfl_sync(0xffffffffu, h.n, k, W);
-  }
-  __device__ void ask_order(const ts_row_work &a, const ts_plain_run &h, int k,
-                            int lane) {
-    const uint32_t from = __shfl_sync(0xffffffffu, h.from, k, W);
-    if (has(h, k, lane)) order = a.order[from + (uint32_t)lane];
-  }
-  __device__ void ask_place(const ts_row_work &a, const ts_plain_run &h, int k,
-                            int lane) {
-    if (has(h, k, lane)) next.at = a.grad_at[order];
-  }
-};
+/* The sum of entries [from, from + n). */
+template <int W>
+__device__ inline ts_quad ts_plain_sum(const ts_row_work &a, uint32_t from,
+                                       uint32_t n, const ts_group<W> &group,
+                                       const ts_columns &c) {
+  const uint32_t mine = from + (uint32_t)group.lane;
+  ts_row_entry e = {};
+  if (mine < from + n) e = ts_row_entry_of(a, a.order[mine], false);
+  return ts_row_sum(a, from, from + n, e, group, c, false);
+}
 
 /* The group's COUNT runs, of which each lane has one. */
 template <class O, int W>
@@ -122,45 +113,27 @@ __device__ inline void
 ts_plain_do(const ts_row_work &a, ts_plain_run &h, int count,
             ts_plain_settings<O> &set, const ts_plain_lane &l,
             const ts_group<W> &group, const ts_columns &c) {
-  constexpr int AHEAD = ts_plain_row<O, W>::AHEAD;
   constexpr unsigned FIRSTS = 0xffffffffu / (0xffffffffu >> (32 - W));
-  const unsigned summed = __ballot_sync(0xffffffffu, h.n > 0 && h.grad < 0);
-  const auto is_summed = [&](int k) {
-    return k < count && (summed >> k & FIRSTS) != 0;
-  };
-  ts_plain_row<O, W> next[AHEAD];
-  ts_plain_entries<W> e;
-#pragma unroll
-  for (int k = 0; k < AHEAD; k++) next[k].load(l, h, k);
-  if (is_summed(0)) {
-    e.ask_order(a, h, 0, group.lane);
-    e.ask_place(a, h, 0, group.lane);
-  }
-  if (is_summed(1)) e.ask_order(a, h, 1, group.lane);
-  const auto one = [&](int k, ts_plain_row<O, W> &row) {
-    ts_plain_row<O, W> now = row;
-    const ts_row_entry mine = e.next;
-    if (is_summed(k + 1)) e.ask_place(a, h, k + 1, group.lane);
-    if (is_summed(k + 2)) e.ask_order(a, h, k + 2, group.lane);
-    if (is_summed(k)) {
+  const unsigned others = __ballot_sync(0xffffffffu, h.n > 0 && !h.one);
+  ts_plain_row<O> next;
+  next.template load<W>(l, h, 0);
+#pragma unroll 1
+  for (int k = 0; k < count; k++) {
+    ts_plain_row<O> now = next;
+    if (others >> k & FIRSTS) {
       const uint32_t n = __shfl_sync(0xffffffffu, h.n, k, W);
-      const uint32_t from = __shfl_sync(0xffffffffu, h.from, k, W);
-      const ts_quad g = ts_row_sum(a, from, from + n, mine, group, c, false);
+      const ts_quad g =
+          ts_plain_sum(a, __shfl_sync(0xffffffffu, h.from, k, W), n, group, c);
       if (n > 0) now.g = g;
     }
-    if (k + AHEAD < count) row.load(l, h, k + AHEAD);
+    if (k + 1 < count) next.template load<W>(l, h, k + 1);
     set.take(a.rows, __shfl_sync(0xffffffffu, h.table, k, W));
-    ts_real own = {};
-    if constexpr (O::ROW >= 0) own.x = __shfl_sync(0xffffffffu, h.row, k, W);
-    ts_row_rounds<O, W>(set.o, now.e, now.g, l.has ? 4 : 0, own, set.row_dim);
+    ts_real row = {};
+    if constexpr (O::ROW >= 0) row.x = __shfl_sync(0xffffffffu, h.row, k, W);
+    ts_row_rounds<O, W>(set.o, now.e, now.g, l.has ? 4 : 0, row, set.row_dim);
     now.store(l);
-    if (group.lane == k) h.row = own.x;
-  };
-#pragma unroll 1
-  for (int k = 0; k < count; k += AHEAD)
-#pragma unroll
-    for (int j = 0; j < AHEAD; j++)
-      if (k + j < count) one(k + j, next[j]);
+    if (group.lane == k) h.row = row.x;
+  }
 }
 
 /* The pieces of longer runs: W lanes for each. */
@@ -171,10 +144,7 @@ ts_plain_pieces(const ts_row_work &a, uint32_t n, int64_t first, int64_t stride,
   for (int64_t i = first; i < n; i += stride) {
     const int64_t mine = i + threadIdx.x % 32 / W;
     const ts_row_piece p = mine < n ? a.pieces[mine] : ts_row_piece{0, 0};
-    const uint32_t own = p.from + (uint32_t)group.lane;
-    ts_row_entry e = {};
-    if (own < p.to) e = ts_row_entry_of(a, a.order[own], false);
-    const ts_quad sum = ts_row_sum(a, p.from, p.to, e, group, c, false);
+    const ts_quad sum = ts_plain_sum(a, p.from, p.to - p.from, group, c);
     if (p.from < p.to && c.n > 0)
       ts_quad_store(a.partial + mine * a.rows.dim + c.at, sum, 4, true);
   }
@@ -183,7 +153,7 @@ ts_plain_pieces(const ts_row_work &a, uint32_t n, int64_t first, int64_t stride,
 /* Blocks of a multiprocessor: as many as there are registers for, none of
  * which is kept in memory. */
 template <class O, int W> constexpr int ts_plain_blocks() {
-  return 3 - (W < 32 ? O::ELEMENTS > 0 : O::ELEMENTS > 1 && O::ROUNDS > 0);
+  return 4 - (O::ELEMENTS > 0) - (W < 32);
 }
 
 template <class O, int W>
@@ -208,7 +178,7 @@ __global__ void __launch_bounds__(TS_ROW_BLOCK, ts_plain_blocks<O, W>())
         a, group.lane < (int)count ? (uint32_t)run : UINT32_MAX, counts.n_runs);
     ts_plain_do<O, W>(a, h, (int)count, set, lane, group, c);
     if constexpr (O::ROW >= 0)
-      if (h.n > 0) a.rows.state[O::ROW][a.keys[h.from]] = h.row;
+      if (h.n > 0) a.rows.state[O::ROW][h.key] = h.row;
   }
 }
 
