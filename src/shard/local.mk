@@ -69,6 +69,7 @@ tessera_sources += \
   src/shard/tiers.c \
   src/shard/topology.c \
   src/shard/topology.h \
+  src/shard/topology_links.c \
   src/shard/topology_measure.c \
   src/shard/topology_tiers.c \
   src/shard/unpack.c \

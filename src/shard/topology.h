@@ -70,7 +70,7 @@ typedef struct ts_topology_bench {
  * the same time; the middle of their figures counts, so all get the same.
  * Under a second.  Collective. */
 ts_err ts_topology_measure(ts_topology *, const ts_topology_bench *);
-/* Figures of tables from the seconds of passes over them: 2048 bags of 8 ids,
+/* Figures of tables from the seconds of passes over them: N_BAGS bags of 8 ids,
  * of 16 columns and of 128, of 128 within the caches, of 16 and one id.  Local.
  */
 typedef struct ts_topology_pass {
@@ -78,17 +78,23 @@ typedef struct ts_topology_pass {
 } ts_topology_pass;
 typedef struct ts_topology_passes {
   ts_topology_pass narrow, wide, cached, single;
+  int n_bags;
 } ts_topology_passes;
 void ts_topology_of_passes(ts_topology *, const ts_topology_passes *);
 /* A link's figures, from seconds of a small collective and one of PIECE bytes
  * to each of the OTHERS; its part of *CALL_US is added.  Local. */
 void ts_topology_of_link(ts_link *, double *call_us, int others, int64_t piece,
                          double small, double large);
+/* topology_links.c: messages within nodes and across.  Collective. */
+ts_err ts_topology_links(ts_topology *, const ts_topology_bench *);
 /* topology_tiers.c: slow memory, and files in DIR (NULL: not measured), whose
  * pages are forgotten first.  Local. */
 ts_err ts_topology_tiers(ts_topology *, const char *dir);
 /* Memory of this machine, or what its control group allows of it, for each of
  * N_RANKS ranks on it.  Local. */
 double ts_topology_memory_gib(int n_ranks);
+/* The better quarter of N passes, which it sorts: others on the machine only
+ * ever slow one down.  Local. */
+double ts_topology_quick(double *x, int n);
 /* The middle of the ranks' values of X.  Collective. */
 ts_err ts_topology_middle(double *x, ts_comm *);

@@ -4,7 +4,9 @@
  * All ranks measure at once, since that is how they will run: what they share
  * (memory, caches, cores, wires) is shared here, too.  Each figure is the
  * better quarter of a few passes; kernels' costs per id and per byte are told
- * apart by rows of two widths. */
+ * apart by rows of two widths.  What kernels and collectives of a step find in
+ * the device's memory lies there here, too, and is larger where the device is a
+ * GPU. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,15 +20,23 @@
 
 enum {
   PASSES = 5,
-  LINK_PASSES = 20, /* short, and easily disturbed */
   N_BAGS = 2048,
   PER_BAG = 8,
   NARROW = 16,
   WIDE = 128,
   LARGE_BYTES = 48 << 20, /* beyond the caches */
   SMALL_BYTES = 1 << 20,  /* within them */
-  MESSAGE_BYTES = 1 << 20 /* of a collective, per rank */
+  STREAM_BYTES = 4 << 20,
+  GPUS = 16,       /* times as much of all of these */
+  PACK_BYTES = 140 /* that input dist moves for an id on a GPU */
 };
+
+/* GPUs that have the memory for it. */
+static int times_of(const ts_topology_bench *b) {
+  ts_device_info info = {.bytes = 0};
+  (void)ts_device_describe(b->device, &info);
+  return info.bytes >= 16e9 ? GPUS : 1;
+}
 
 static int by_value(const void *a, const void *b) {
   const double x = *(const double *)a, y = *(const double *)b;
@@ -38,9 +48,7 @@ static double middle(double *x, int n) {
   return x[n / 2];
 }
 
-/* The better quarter of N passes: others on the machine only ever slow one
- * down. */
-static double quick(double *x, int n) {
+double ts_topology_quick(double *x, int n) {
   qsort(x, (size_t)n, sizeof *x, by_value);
   return x[n / 4];
 }
@@ -59,64 +67,89 @@ done:
 
 /* ---- tables -------------------------------------------------------------- */
 
+/* What a probe's input has in the device's memory. */
+enum { OFFSETS, AT, ROWS, OUT, N_ARRAYS };
+
 typedef struct ts_probe {
   const ts_topology_bench *bench;
   ts_table_config table;
   ts_tbe *tbe;
-  int32_t per_bag;
-  int64_t *offsets, *at;
-  int32_t *rows;
-  float *out;
+  int32_t n_bags, per_bag;
+  ts_buffer array[N_ARRAYS];
 } ts_probe;
 
+/* N numbers of SIZE bytes; FROM NULL: zeroes. */
+static ts_err put(ts_probe *p, int which, const void *from, int64_t n,
+                  size_t size) {
+  const size_t bytes = (size_t)n * size;
+  TS_DO(ts_buffer_create(&p->array[which], p->bench->device, bytes,
+                         TS_SPACE_DEVICE, TS_TAG_MISC));
+  if (!from) return TS_OK;
+  TS_DO(ts_lane_copy(p->bench->compute, p->array[which].ptr, from, bytes));
+  return ts_lane_sync(p->bench->compute);
+}
+
 static ts_err fill_probe(ts_probe *p) {
-  const int64_t n = (int64_t)N_BAGS * p->per_bag;
+  ts_err err = TS_OK;
+  const int64_t n_bags = p->n_bags, n = n_bags * p->per_bag;
+  int64_t *offsets = NULL, *at = NULL;
+  int32_t *rows = NULL;
   uint64_t x = 88172645463325252u;
-  TS_DO(ts_mem_many(p->offsets, N_BAGS + 1, MISC));
-  TS_DO(ts_mem_many(p->at, N_BAGS, MISC));
-  TS_DO(ts_mem_many(p->rows, n, MISC));
-  TS_DO(ts_mem_many(p->out, (int64_t)N_BAGS * p->table.dim, MISC));
-  for (int b = 0; b <= N_BAGS; b++) p->offsets[b] = (int64_t)b * p->per_bag;
-  for (int b = 0; b < N_BAGS; b++) p->at[b] = (int64_t)b * p->table.dim;
+  TS_TRY(ts_mem_many(offsets, n_bags + 1, MISC));
+  TS_TRY(ts_mem_many(at, n_bags, MISC));
+  TS_TRY(ts_mem_many(rows, n, MISC));
+  for (int64_t b = 0; b <= n_bags; b++) offsets[b] = b * p->per_bag;
+  for (int64_t b = 0; b < n_bags; b++) at[b] = b * p->table.dim;
   for (int64_t i = 0; i < n; i++) {
     x ^= x << 13, x ^= x >> 7, x ^= x << 17;
-    p->rows[i] = (int32_t)(x % (uint64_t)p->table.rows);
+    rows[i] = (int32_t)(x % (uint64_t)p->table.rows);
   }
-  return TS_OK;
+  TS_TRY(put(p, OFFSETS, offsets, n_bags + 1, sizeof *offsets));
+  TS_TRY(put(p, AT, at, n_bags, sizeof *at));
+  TS_TRY(put(p, ROWS, rows, n, sizeof *rows));
+  TS_TRY(put(p, OUT, NULL, n_bags * p->table.dim, sizeof(float)));
+done:
+  ts_mem_free(offsets);
+  ts_mem_free(at);
+  ts_mem_free(rows);
+  return err;
 }
 
 static ts_err run_probe(ts_probe *p, ts_topology_pass *times) {
   const ts_topology_bench *b = p->bench;
-  const int64_t bag_start[] = {0, N_BAGS};
+  const int64_t bag_start[] = {0, p->n_bags};
+  float *out = p->array[OUT].ptr;
   const ts_tbe_input in = {.bag_start = bag_start,
-                           .offsets = p->offsets,
-                           .at = p->at,
-                           .rows = p->rows,
-                           .n_ids = p->offsets[N_BAGS]};
+                           .offsets = p->array[OFFSETS].ptr,
+                           .at = p->array[AT].ptr,
+                           .rows = p->array[ROWS].ptr,
+                           .n_ids = (int64_t)p->n_bags * p->per_bag};
   double forward[PASSES], backward[PASSES];
   for (int i = -1; i < PASSES; i++) { /* pass -1 touches the memory */
     const double t0 = ts_now();
-    TS_DO(ts_tbe_forward(p->tbe, p->out, &in, b->compute));
+    TS_DO(ts_tbe_forward(p->tbe, out, &in, b->compute));
     TS_DO(ts_lane_sync(b->compute));
     const double t1 = ts_now();
-    TS_DO(ts_tbe_backward(p->tbe, p->out, &in, 1.0, i + 2, b->compute));
+    TS_DO(ts_tbe_backward(p->tbe, out, &in, 1.0, i + 2, b->compute));
     TS_DO(ts_lane_sync(b->compute));
     if (i < 0) continue;
     forward[i] = t1 - t0;
     backward[i] = ts_now() - t1;
   }
-  *times = (ts_topology_pass){quick(forward, PASSES), quick(backward, PASSES)};
+  *times = (ts_topology_pass){ts_topology_quick(forward, PASSES),
+                              ts_topology_quick(backward, PASSES)};
   return TS_OK;
 }
 
+/* Of ROWS_BYTES of rows. */
 static ts_err probe(ts_topology_pass *times, const ts_topology_bench *b,
-                    int32_t dim, int64_t bytes, int32_t per_bag) {
+                    int32_t dim, int64_t rows_bytes, int32_t per_bag) {
   static char name[] = "probe", sgd[] = "rowwise_adagrad";
   ts_err err = TS_OK;
-  ts_probe p = {.bench = b, .per_bag = per_bag};
+  ts_probe p = {.bench = b, .per_bag = per_bag, .n_bags = N_BAGS * times_of(b)};
   p.table = (ts_table_config){
       .name = name,
-      .rows = bytes / (4 * dim),
+      .rows = rows_bytes / (4 * dim),
       .dim = dim,
       .optimizer = {sgd, 0, NAN, NAN, NAN, NAN, NAN, NAN, 0, TS_WD_NONE}};
   TS_TRY(ts_row_optim_check(&p.table.optimizer, name));
@@ -129,10 +162,7 @@ static ts_err probe(ts_topology_pass *times, const ts_topology_bench *b,
   TS_TRY(run_probe(&p, times));
 done:
   ts_tbe_destroy(p.tbe);
-  ts_mem_free(p.offsets);
-  ts_mem_free(p.at);
-  ts_mem_free(p.rows);
-  ts_mem_free(p.out);
+  for (int i = 0; i < N_ARRAYS; i++) ts_buffer_reset(&p.array[i]);
   return err;
 }
 
@@ -141,7 +171,7 @@ static double at_least(double x, double least) {
 }
 
 void ts_topology_of_passes(ts_topology *t, const ts_topology_passes *x) {
-  const double n = (double)N_BAGS * PER_BAG;
+  const double n = (double)x->n_bags * PER_BAG;
   const double narrow_bytes = 4.0 * NARROW, wide_bytes = 4.0 * WIDE;
   /* Time per id a + b bytes, from two widths. */
   const double slope =
@@ -153,7 +183,7 @@ void ts_topology_of_passes(ts_topology *t, const ts_topology_passes *x) {
   t->cache_gbytes_per_s =
       1e-9 * wide_bytes /
       at_least(x->cached.forward / n - 1e-9 * t->lookup_ns, wide_bytes / 200e9);
-  t->bag_ns = at_least(1e9 * x->single.forward / N_BAGS - t->lookup_ns -
+  t->bag_ns = at_least(1e9 * x->single.forward / x->n_bags - t->lookup_ns -
                            1e9 * slope * narrow_bytes,
                        1.0);
   /* A row is read and written; its gradient is read. */
@@ -166,44 +196,61 @@ void ts_topology_of_passes(ts_topology *t, const ts_topology_passes *x) {
 }
 
 static ts_err measure_tables(ts_topology *t, const ts_topology_bench *b) {
-  ts_topology_passes x;
-  TS_DO(probe(&x.narrow, b, NARROW, LARGE_BYTES, PER_BAG));
-  TS_DO(probe(&x.wide, b, WIDE, LARGE_BYTES, PER_BAG));
-  TS_DO(probe(&x.cached, b, WIDE, SMALL_BYTES, PER_BAG));
-  TS_DO(probe(&x.single, b, NARROW, LARGE_BYTES, 1));
+  ts_topology_passes x = {.n_bags = N_BAGS * times_of(b)};
+  const int64_t large = (int64_t)LARGE_BYTES * times_of(b);
+  const int64_t small = (int64_t)SMALL_BYTES * times_of(b);
+  TS_DO(probe(&x.narrow, b, NARROW, large, PER_BAG));
+  TS_DO(probe(&x.wide, b, WIDE, large, PER_BAG));
+  TS_DO(probe(&x.cached, b, WIDE, small, PER_BAG));
+  TS_DO(probe(&x.single, b, NARROW, large, 1));
   ts_topology_of_passes(t, &x);
   return TS_OK;
 }
 
 /* ---- memory and input ---------------------------------------------------- */
 
-static ts_err measure_stream(ts_topology *t) {
+static ts_err copy_once(const ts_topology_bench *b, char *to, const char *from,
+                        size_t bytes) {
+  if (!ts_device_is_discrete(b->device)) {
+    memcpy(to, from, bytes);
+    return TS_OK;
+  }
+  TS_DO(ts_lane_copy(b->compute, to, from, bytes));
+  return ts_lane_sync(b->compute);
+}
+
+static ts_err measure_stream(ts_topology *t, const ts_topology_bench *b) {
   ts_err err = TS_OK;
-  enum { N = 4 << 20 };
-  char *from = NULL, *to = NULL;
+  const size_t n = (size_t)STREAM_BYTES * (size_t)times_of(b);
+  ts_buffer from = {0}, to = {0};
   double s[PASSES];
-  TS_TRY(ts_mem_alloc(&from, N, TS_TAG_MISC));
-  TS_TRY(ts_mem_alloc(&to, N, TS_TAG_MISC));
+  TS_TRY(ts_buffer_create(&from, b->device, n, TS_SPACE_DEVICE, TS_TAG_MISC));
+  TS_TRY(ts_buffer_create(&to, b->device, n, TS_SPACE_DEVICE, TS_TAG_MISC));
   for (int i = 0; i < PASSES; i++) {
     const double t0 = ts_now();
-    memcpy(to, from, N);
+    TS_TRY(copy_once(b, to.ptr, from.ptr, n));
     s[i] = ts_now() - t0;
-    from[i] = to[i + 1] + 1;
   }
-  t->stream_gbytes_per_s = 1e-9 * N / at_least(quick(s, PASSES), 1e-9);
+  t->stream_gbytes_per_s =
+      1e-9 * (double)n / at_least(ts_topology_quick(s, PASSES), 1e-9);
 done:
-  ts_mem_free(from);
-  ts_mem_free(to);
+  ts_buffer_reset(&from);
+  ts_buffer_reset(&to);
   return err;
 }
 
-/* Times input dist's work for an id: count, narrow, unpack, number the bags. */
-static ts_err measure_pack(ts_topology *t) {
+/* Times input dist's work for an id: count, narrow, unpack, number the bags.  A
+ * GPU's kernels for that are as fast as its memory. */
+static ts_err measure_pack(ts_topology *t, const ts_topology_bench *b) {
   ts_err err = TS_OK;
   enum { N = 1 << 16 };
   int64_t *ids = NULL, *offsets = NULL;
   int32_t *rows = NULL, *copy = NULL;
   double s[PASSES];
+  if (ts_device_is_discrete(b->device)) {
+    t->pack_ns = PACK_BYTES / t->stream_gbytes_per_s;
+    return TS_OK;
+  }
   TS_TRY(ts_mem_many(ids, N, MISC));
   TS_TRY(ts_mem_many(offsets, N + 1, MISC));
   TS_TRY(ts_mem_many(rows, N, MISC));
@@ -221,7 +268,7 @@ static ts_err measure_pack(ts_topology *t) {
     s[i] = ts_now() - t0;
     ids[i] = offsets[N];
   }
-  t->pack_ns = at_least(1e9 * quick(s, PASSES) / N, 0.5);
+  t->pack_ns = at_least(1e9 * ts_topology_quick(s, PASSES) / N, 0.5);
 done:
   ts_mem_free(ids);
   ts_mem_free(offsets);
@@ -249,108 +296,6 @@ static void find_memory(ts_topology *t, const ts_topology_bench *b) {
   t->cache_mib = at_least(fmax(own, shared) / (1 << 20), 0.25);
 }
 
-/* ---- links --------------------------------------------------------------- */
-
-typedef struct ts_wire {
-  ts_comm *comm;
-  int64_t *counts; /* (W) */
-  char *send, *recv;
-} ts_wire;
-
-static ts_err use_link(ts_wire *x, ts_link_use use, int64_t bytes) {
-  ts_token token;
-  const int w = ts_comm_size(x->comm);
-  for (int r = 0; r < w; r++)
-    x->counts[r] = use == TS_LINK_REDUCE_SCATTER ? bytes / 4 : bytes;
-  if (use == TS_LINK_ALL_TO_ALL)
-    TS_DO(ts_comm_all_to_all_v(x->comm, &token, x->recv, x->counts, x->send,
-                               x->counts, NULL));
-  else if (use == TS_LINK_REDUCE_SCATTER)
-    TS_DO(ts_comm_reduce_scatter_v(x->comm, &token, x->recv, x->send, x->counts,
-                                   TS_F32, NULL));
-  else
-    TS_DO(ts_comm_all_gather_v(x->comm, &token, x->recv, x->send, x->counts,
-                               NULL));
-  return ts_comm_wait(&token);
-}
-
-static ts_err time_link(ts_wire *x, ts_link_use use, int64_t bytes,
-                        double *seconds) {
-  double s[LINK_PASSES];
-  for (int i = -1; i < LINK_PASSES; i++) {
-    TS_DO(ts_comm_barrier(x->comm));
-    const double t0 = ts_now();
-    TS_DO(use_link(x, use, bytes));
-    if (i >= 0) s[i] = ts_now() - t0;
-  }
-  *seconds = quick(s, LINK_PASSES);
-  return TS_OK;
-}
-
-void ts_topology_of_link(ts_link *link, double *call_us, int others,
-                         int64_t piece, double small, double large) {
-  /* Half of a small operation is begun and waited for, however many ranks
-   * take part; the rest grows with them. */
-  *call_us += 1e6 * small / 2 / TS_LINK_COUNT;
-  link->latency_us = at_least(1e6 * small / 2 / others, 0.1);
-  link->gbytes_per_s =
-      1e-9 * (double)(piece * others) / at_least(large - small, 1e-7);
-}
-
-static ts_err measure_link(ts_link *link, double *call_us, ts_wire *x,
-                           ts_link_use use) {
-  const int others = ts_comm_size(x->comm) - 1;
-  const int64_t piece = MESSAGE_BYTES / (others + 1) / 64 * 64;
-  double small, large;
-  TS_DO(time_link(x, use, 64, &small));
-  TS_DO(time_link(x, use, piece, &large));
-  TS_DO(ts_topology_middle(&small, x->comm));
-  TS_DO(ts_topology_middle(&large, x->comm));
-  ts_topology_of_link(link, call_us, others, piece, small, large);
-  return TS_OK;
-}
-
-static ts_err measure_reach(ts_topology *t, const ts_topology_bench *b,
-                            ts_reach reach, bool *measured) {
-  ts_err err = TS_OK;
-  ts_wire x = {0};
-  TS_TRY(ts_comm_create(b->world, &x.comm,
-                        reach == TS_REACH_NODE ? TS_GROUP_NODE : TS_GROUP_CROSS,
-                        "probe"));
-  const int w = ts_comm_size(x.comm);
-  *measured = w > 1;
-  if (w == 1) goto done;
-  t->call_us = 0;
-  TS_TRY(ts_mem_many(x.counts, w, COMM));
-  TS_TRY(ts_mem_alloc(&x.send, MESSAGE_BYTES, TS_TAG_COMM));
-  TS_TRY(ts_mem_alloc(&x.recv, MESSAGE_BYTES, TS_TAG_COMM));
-  for (int use = 0; use < TS_LINK_COUNT; use++)
-    TS_TRY(
-        measure_link(&t->link[reach][use], &t->call_us, &x, (ts_link_use)use));
-done:
-  ts_comm_destroy(x.comm);
-  ts_mem_free(x.counts);
-  ts_mem_free(x.send);
-  ts_mem_free(x.recv);
-  return err;
-}
-
-static ts_err measure_links(ts_topology *t, const ts_topology_bench *b) {
-  bool node, cross;
-  TS_DO(measure_reach(t, b, TS_REACH_NODE, &node));
-  TS_DO(measure_reach(t, b, TS_REACH_CROSS, &cross));
-  /* The reach that no rank has here is taken to be like the other. */
-  int64_t has[2] = {node, cross};
-  TS_DO(ts_comm_max_i64(b->control, has, 2));
-  if (has[0] && !has[1])
-    memcpy(t->link[TS_REACH_CROSS], t->link[TS_REACH_NODE],
-           sizeof t->link[TS_REACH_NODE]);
-  if (has[1] && !has[0])
-    memcpy(t->link[TS_REACH_NODE], t->link[TS_REACH_CROSS],
-           sizeof t->link[TS_REACH_NODE]);
-  return TS_OK;
-}
-
 ts_err ts_topology_measure(ts_topology *t, const ts_topology_bench *b) {
   ts_topology_default(t);
   t->ranks = ts_world_size(b->world);
@@ -358,9 +303,9 @@ ts_err ts_topology_measure(ts_topology *t, const ts_topology_bench *b) {
   find_memory(t, b);
   TS_DO(ts_comm_barrier(b->control));
   TS_DO(measure_tables(t, b));
-  TS_DO(measure_stream(t));
-  TS_DO(measure_pack(t));
-  TS_DO(measure_links(t, b));
+  TS_DO(measure_stream(t, b));
+  TS_DO(measure_pack(t, b));
+  TS_DO(ts_topology_links(t, b));
   TS_DO(ts_topology_tiers(t, b->tier_dir));
   for (int i = 0; i < ts_topology_n_figures(); i++) {
     double *figure = ts_topology_figure(t, i);

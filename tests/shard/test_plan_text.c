@@ -204,8 +204,9 @@ TS_TEST(figures_of_passes) {
       .narrow = {1e-9 * n * (7 + narrow / 3), 1e-9 * n * (11 + 2 * narrow / 5)},
       .wide = {1e-9 * n * (7 + wide / 3), 1e-9 * n * (11 + 2 * wide / 5)},
       .cached = {1e-9 * n * (7 + wide / 40), 0},
-      .single = {1e-9 * 2048 * (13 + 7 + narrow / 3), 0}};
-  const ts_topology_passes none = {.narrow = {1e-9, 1e-9}};
+      .single = {1e-9 * 2048 * (13 + 7 + narrow / 3), 0},
+      .n_bags = 2048};
+  const ts_topology_passes none = {.narrow = {1e-9, 1e-9}, .n_bags = 2048};
   const double want[2][6] = {{7, 3, 40, 13, 11, 5},
                              {0.5, 448e3, 200, 1, 1, 896e3}};
   for (int i = 0; i < 2; i++) {
