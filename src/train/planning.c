@@ -114,10 +114,13 @@ static void pipeline_of(ts_plan_request *r, const ts_config *c) {
  * 3.28 GB, as each of 32 channels has buffers of 10 and 2 MiB for each of the
  * other 7 (NCCL's issue 1685); ranks of all other nodes together share 512 MiB
  * (issue 2363).  NCCL_MAX_P2P_NCHANNELS makes it less, which is not known
- * here. */
+ * here.  Ranks that run say whether NCCL carries their messages; a plan for
+ * others takes it that it does. */
 static double comm_bytes(const ts_trainer *t, const ts_nodes *n) {
   static const double peer = 3.28e9 / 7, others = 512.0 * (1 << 20);
-  const bool nccl = strcmp(t->config->comm.backend, "mpi") != 0;
+  const bool runs = ts_world_size(t->world) == n->n_ranks;
+  const bool nccl = runs ? !strcmp(ts_world_backend(t->world), "nccl")
+                         : strcmp(t->config->comm.backend, "mpi") != 0;
   const bool gpus = t->config->run.backend == TS_BACKEND_CUDA ||
                     !strcmp(ts_device_name(t->device), "cuda");
   int most = 1;

@@ -31,7 +31,7 @@ static const ts_case cases[] = {
     {45, 64, {24, 9, 1}, 3, true, false, true, TS_PRECISION_F32},
     {7, 7, {5}, 1, false, false, true, TS_PRECISION_F32},
     {33, 40, {130, 16}, 2, true, false, true, TS_PRECISION_TF32},
-    {13, 13, {40, 24, 16}, 3, false, false, false, TS_PRECISION_BF16},
+    {13, 13, {40, 24, 16}, 3, true, false, false, TS_PRECISION_BF16},
     {45, 64, {40, 133, 1}, 3, true, true, true, TS_PRECISION_BF16},
     {64, 64, {48, 2, 9}, 3, true, true, true, TS_PRECISION_BF16},
 };
@@ -115,10 +115,14 @@ static void stop(ts_probe *p) {
 /* Where products are rounded, numbers are so coarse that the sums which ReLU
  * looks at are exact, with or without their bias, and none is zero: a library
  * may round a product to y's type before it adds the bias, and another sign
- * would be another ReLU.  Sums of gradients are all but exact, too. */
-static float weight(const ts_case *c, bool bias, float x) {
+ * would be another ReLU.  Products of the first layer are multiples of 1/8, of
+ * the second, which reads those with their bias, of 1/64.  Sums of gradients
+ * are all but exact, too. */
+static float weight(const ts_case *c, int param, float x) {
+  const float places = param < 2 ? 16 : param < 4 ? 128 : 1024;
   if (c->precision == TS_PRECISION_F32) return x;
-  return bias ? (2 * rintf(32 * x) + 1) / 128 : rintf(4 * x) / 4;
+  if (param % 2 == 0) return rintf(4 * x) / 4;
+  return (2 * rintf(places / 4 * x) + 1) / places;
 }
 
 static void fill(ts_probe *p, int batch, uint32_t step) {
@@ -128,8 +132,8 @@ static void fill(ts_probe *p, int batch, uint32_t step) {
     ts_param *q = p->params.item[i];
     const float scale = 1 / sqrtf((float)(q->cols ? q->cols : 4));
     for (int64_t j = 0; j < q->n; j++) {
-      p->w[i][j] = weight(
-          c, i % 2, 2 * scale * draw(step * 20 + (uint32_t)i, (uint32_t)j));
+      p->w[i][j] =
+          weight(c, i, 2 * scale * draw(step * 20 + (uint32_t)i, (uint32_t)j));
       p->grad[i][j] = NAN;
     }
     p->grad[i][q->n] = NAN;
@@ -278,7 +282,7 @@ static void step(ts_probe *p, int batch) {
  * not. */
 static void compare(const ts_case *c, const double *want, const float *got,
                     int64_t n, const char *what) {
-  const double most = c->precision == TS_PRECISION_F32 ? 2e-6 : 5e-3;
+  const double most = c->precision == TS_PRECISION_F32 ? 2e-6 : 8e-3;
   double off = 0, all = 0;
   int64_t worst = 0;
   for (int64_t j = 0; j < n; j++) {

@@ -335,7 +335,7 @@ static void start_short(pr_run *r, const pr_sets *sets, double bytes) {
     char limit[64];
     pr_sets s = *sets;
     snprintf(limit, sizeof limit, "sharding.memory_gib=%.9f",
-             (1 - 0.004 * k) * bytes / (1 << 30));
+             (bytes - 16384.0 * k) / (1 << 30));
     pr_set(&s, limit);
     pr_start(r, deck, &s);
     if (ts_plan_n_kernels(r->t->plan)) return;
