@@ -4,7 +4,7 @@ dist_man_MANS += doc/tessera.1
 EXTRA_DIST += doc/architecture.md doc/cache.md doc/checkpoints.md \
   doc/cuda.md doc/deck.md doc/dense.md doc/extending.md doc/formats.md \
   doc/hardening.md \
-  doc/performance.md doc/quality.md doc/reliability.md doc/runtime.md doc/sparse.md
+  doc/performance.md doc/performance doc/quality.md doc/reliability.md doc/runtime.md doc/sparse.md
 
 # The manual, doc/tessera.texi and the chapters that it takes in: `make info`
 # (part of `make`), `make html`, `make pdf`.

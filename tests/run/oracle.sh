@@ -52,7 +52,7 @@ for deck in "$cases"/${TESSERA_ORACLE:-*}.deck; do
   for ranks in $all; do
     train $ranks "$name$ranks" --set "data.train=$cases/$data.csv" --set "pipeline.kind=$1" || exit 1
     check "$name: losses on $ranks ranks, $1" losses_agree "$cases/$name.txt" "$name$ranks"
-    check "$name: parameters on $ranks ranks, $1" parameters_agree "$cases/$name.txt" "$(newest "$name$ranks")"
+    ! command -v h5dump > /dev/null || check "$name: parameters on $ranks ranks, $1" parameters_agree "$cases/$name.txt" "$(newest "$name$ranks")"
     set -- "$2" "$3" "$1"
   done
   set -- "$2" "$3" "$1"
