@@ -70,9 +70,9 @@ typedef struct ts_topology_bench {
  * the same time; the middle of their figures counts, so all get the same.
  * Under a second.  Collective. */
 ts_err ts_topology_measure(ts_topology *, const ts_topology_bench *);
-/* Figures of tables from the seconds of passes over them: N_BAGS bags of 8 ids,
- * of 16 columns and of 128, of 128 within the caches, of 16 and one id.  Local.
- */
+/* Figures of tables from the seconds of passes over them: N_BAGS bags of 8
+ * ids, of 16 columns and of 128, of 128 within the caches, of 16 and one id.
+ * Local. */
 typedef struct ts_topology_pass {
   double forward, backward;
 } ts_topology_pass;
@@ -85,6 +85,9 @@ void ts_topology_of_passes(ts_topology *, const ts_topology_passes *);
  * to each of the OTHERS; its part of *CALL_US is added.  Local. */
 void ts_topology_of_link(ts_link *, double *call_us, int others, int64_t piece,
                          double small, double large);
+/* So many times as much is measured as on a CPU: on GPUs that have the memory
+ * for it.  Local. */
+int ts_topology_times(const ts_topology_bench *);
 /* topology_links.c: messages within nodes and across.  Collective. */
 ts_err ts_topology_links(ts_topology *, const ts_topology_bench *);
 /* topology_tiers.c: slow memory, and files in DIR (NULL: not measured), whose

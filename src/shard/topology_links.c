@@ -1,5 +1,5 @@
-/* topology_links.c - what messages between ranks take: collectives on memory of
- * the device, of two sizes, within nodes and across. */
+/* topology_links.c - what messages between ranks take: collectives on the
+ * device's memory, of two sizes, within nodes and across. */
 #include <math.h>
 #include <string.h>
 
@@ -9,7 +9,7 @@
 
 enum {
   PASSES = 20,            /* short, and easily disturbed */
-  MESSAGE_BYTES = 1 << 20 /* of a collective, per rank */
+  MESSAGE_BYTES = 1 << 20 /* of a collective, per rank; of GPUs more */
 };
 
 static double at_least(double x, double least) {
@@ -18,6 +18,7 @@ static double at_least(double x, double least) {
 
 typedef struct ts_wire {
   ts_comm *comm;
+  int64_t message;      /* bytes of a large one */
   int64_t *counts;      /* (W) */
   ts_buffer send, recv; /* the device's memory */
 } ts_wire;
@@ -65,7 +66,7 @@ void ts_topology_of_link(ts_link *link, double *call_us, int others,
 static ts_err measure_link(ts_link *link, double *call_us, ts_wire *x,
                            ts_link_use use) {
   const int others = ts_comm_size(x->comm) - 1;
-  const int64_t piece = MESSAGE_BYTES / (others + 1) / 64 * 64;
+  const int64_t piece = x->message / (others + 1) / 64 * 64;
   double small, large;
   TS_DO(time_link(x, use, 64, &small));
   TS_DO(time_link(x, use, piece, &large));
@@ -75,22 +76,27 @@ static ts_err measure_link(ts_link *link, double *call_us, ts_wire *x,
   return TS_OK;
 }
 
+static ts_err make_room(ts_wire *x, const ts_topology_bench *b) {
+  const size_t bytes = (size_t)x->message;
+  TS_DO(ts_mem_many(x->counts, ts_comm_size(x->comm), COMM));
+  TS_DO(ts_buffer_create(&x->send, b->device, bytes, TS_SPACE_DEVICE,
+                         TS_TAG_COMM));
+  return ts_buffer_create(&x->recv, b->device, bytes, TS_SPACE_DEVICE,
+                          TS_TAG_COMM);
+}
+
 static ts_err measure_reach(ts_topology *t, const ts_topology_bench *b,
-                            ts_reach reach, bool *measured) {
+                            ts_reach reach, int64_t message, bool *measured) {
   ts_err err = TS_OK;
-  ts_wire x = {0};
+  ts_wire x = {.message = message};
   TS_TRY(ts_comm_create(b->world, &x.comm,
                         reach == TS_REACH_NODE ? TS_GROUP_NODE : TS_GROUP_CROSS,
                         "probe"));
   const int w = ts_comm_size(x.comm);
   *measured = w > 1;
+  TS_TRY(ts_agree(b->control, w > 1 ? make_room(&x, b) : TS_OK));
   if (w == 1) goto done;
   t->call_us = 0;
-  TS_TRY(ts_mem_many(x.counts, w, COMM));
-  TS_TRY(ts_buffer_create(&x.send, b->device, MESSAGE_BYTES, TS_SPACE_DEVICE,
-                          TS_TAG_COMM));
-  TS_TRY(ts_buffer_create(&x.recv, b->device, MESSAGE_BYTES, TS_SPACE_DEVICE,
-                          TS_TAG_COMM));
   for (int use = 0; use < TS_LINK_COUNT; use++)
     TS_TRY(
         measure_link(&t->link[reach][use], &t->call_us, &x, (ts_link_use)use));
@@ -104,8 +110,11 @@ done:
 
 ts_err ts_topology_links(ts_topology *t, const ts_topology_bench *b) {
   bool node, cross;
-  TS_DO(measure_reach(t, b, TS_REACH_NODE, &node));
-  TS_DO(measure_reach(t, b, TS_REACH_CROSS, &cross));
+  int64_t less = -ts_topology_times(b); /* the least of all ranks' */
+  TS_DO(ts_comm_max_i64(b->control, &less, 1));
+  const int64_t message = -less * MESSAGE_BYTES;
+  TS_DO(measure_reach(t, b, TS_REACH_NODE, message, &node));
+  TS_DO(measure_reach(t, b, TS_REACH_CROSS, message, &cross));
   /* The reach that no rank has here is taken to be like the other. */
   int64_t has[2] = {node, cross};
   TS_DO(ts_comm_max_i64(b->control, has, 2));

@@ -5,8 +5,7 @@
  * (memory, caches, cores, wires) is shared here, too.  Each figure is the
  * better quarter of a few passes; kernels' costs per id and per byte are told
  * apart by rows of two widths.  What kernels and collectives of a step find in
- * the device's memory lies there here, too, and is larger where the device is a
- * GPU. */
+ * the device's memory lies there here, too, and is larger on a GPU. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,12 +26,11 @@ enum {
   LARGE_BYTES = 48 << 20, /* beyond the caches */
   SMALL_BYTES = 1 << 20,  /* within them */
   STREAM_BYTES = 4 << 20,
-  GPUS = 16,       /* times as much of all of these */
+  GPUS = 16,       /* times as many bags and bytes */
   PACK_BYTES = 140 /* that input dist moves for an id on a GPU */
 };
 
-/* GPUs that have the memory for it. */
-static int times_of(const ts_topology_bench *b) {
+int ts_topology_times(const ts_topology_bench *b) {
   ts_device_info info = {.bytes = 0};
   (void)ts_device_describe(b->device, &info);
   return info.bytes >= 16e9 ? GPUS : 1;
@@ -146,7 +144,8 @@ static ts_err probe(ts_topology_pass *times, const ts_topology_bench *b,
                     int32_t dim, int64_t rows_bytes, int32_t per_bag) {
   static char name[] = "probe", sgd[] = "rowwise_adagrad";
   ts_err err = TS_OK;
-  ts_probe p = {.bench = b, .per_bag = per_bag, .n_bags = N_BAGS * times_of(b)};
+  ts_probe p = {
+      .bench = b, .per_bag = per_bag, .n_bags = N_BAGS * ts_topology_times(b)};
   p.table = (ts_table_config){
       .name = name,
       .rows = rows_bytes / (4 * dim),
@@ -196,9 +195,9 @@ void ts_topology_of_passes(ts_topology *t, const ts_topology_passes *x) {
 }
 
 static ts_err measure_tables(ts_topology *t, const ts_topology_bench *b) {
-  ts_topology_passes x = {.n_bags = N_BAGS * times_of(b)};
-  const int64_t large = (int64_t)LARGE_BYTES * times_of(b);
-  const int64_t small = (int64_t)SMALL_BYTES * times_of(b);
+  ts_topology_passes x = {.n_bags = N_BAGS * ts_topology_times(b)};
+  const int64_t large = (int64_t)LARGE_BYTES * ts_topology_times(b);
+  const int64_t small = (int64_t)SMALL_BYTES * ts_topology_times(b);
   TS_DO(probe(&x.narrow, b, NARROW, large, PER_BAG));
   TS_DO(probe(&x.wide, b, WIDE, large, PER_BAG));
   TS_DO(probe(&x.cached, b, WIDE, small, PER_BAG));
@@ -221,7 +220,7 @@ static ts_err copy_once(const ts_topology_bench *b, char *to, const char *from,
 
 static ts_err measure_stream(ts_topology *t, const ts_topology_bench *b) {
   ts_err err = TS_OK;
-  const size_t n = (size_t)STREAM_BYTES * (size_t)times_of(b);
+  const size_t n = (size_t)STREAM_BYTES * (size_t)ts_topology_times(b);
   ts_buffer from = {0}, to = {0};
   double s[PASSES];
   TS_TRY(ts_buffer_create(&from, b->device, n, TS_SPACE_DEVICE, TS_TAG_MISC));
@@ -239,8 +238,8 @@ done:
   return err;
 }
 
-/* Times input dist's work for an id: count, narrow, unpack, number the bags.  A
- * GPU's kernels for that are as fast as its memory. */
+/* Times input dist's work for an id: count, narrow, unpack, number the bags.
+ * A GPU's kernels for that are as fast as its memory. */
 static ts_err measure_pack(ts_topology *t, const ts_topology_bench *b) {
   ts_err err = TS_OK;
   enum { N = 1 << 16 };
@@ -296,15 +295,20 @@ static void find_memory(ts_topology *t, const ts_topology_bench *b) {
   t->cache_mib = at_least(fmax(own, shared) / (1 << 20), 0.25);
 }
 
+/* What a rank finds out alone. */
+static ts_err measure_own(ts_topology *t, const ts_topology_bench *b) {
+  TS_DO(measure_tables(t, b));
+  TS_DO(measure_stream(t, b));
+  return measure_pack(t, b);
+}
+
 ts_err ts_topology_measure(ts_topology *t, const ts_topology_bench *b) {
   ts_topology_default(t);
   t->ranks = ts_world_size(b->world);
   t->ranks_per_node = ts_world_node_size(b->world);
   find_memory(t, b);
   TS_DO(ts_comm_barrier(b->control));
-  TS_DO(measure_tables(t, b));
-  TS_DO(measure_stream(t, b));
-  TS_DO(measure_pack(t, b));
+  TS_DO(ts_agree(b->control, measure_own(t, b)));
   TS_DO(ts_topology_links(t, b));
   TS_DO(ts_topology_tiers(t, b->tier_dir));
   for (int i = 0; i < ts_topology_n_figures(); i++) {

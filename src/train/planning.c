@@ -118,7 +118,8 @@ static void pipeline_of(ts_plan_request *r, const ts_config *c) {
  * others takes it that it does. */
 static double comm_bytes(const ts_trainer *t, const ts_nodes *n) {
   static const double peer = 3.28e9 / 7, others = 512.0 * (1 << 20);
-  const bool runs = ts_world_size(t->world) == n->n_ranks;
+  const bool runs =
+      ts_device_is_discrete(t->device) && ts_world_size(t->world) == n->n_ranks;
   const bool nccl = runs ? !strcmp(ts_world_backend(t->world), "nccl")
                          : strcmp(t->config->comm.backend, "mpi") != 0;
   const bool gpus = t->config->run.backend == TS_BACKEND_CUDA ||

@@ -32,6 +32,7 @@ static const ts_case cases[] = {
     {7, 7, {5}, 1, false, false, true, TS_PRECISION_F32},
     {33, 40, {130, 16}, 2, true, false, true, TS_PRECISION_TF32},
     {13, 13, {40, 24, 16}, 3, true, false, false, TS_PRECISION_BF16},
+    {13, 13, {40, 24}, 2, false, false, true, TS_PRECISION_BF16},
     {45, 64, {40, 133, 1}, 3, true, true, true, TS_PRECISION_BF16},
     {64, 64, {48, 2, 9}, 3, true, true, true, TS_PRECISION_BF16},
 };
@@ -113,11 +114,11 @@ static void stop(ts_probe *p) {
 }
 
 /* Where products are rounded, numbers are so coarse that the sums which ReLU
- * looks at are exact, with or without their bias, and none is zero: a library
- * may round a product to y's type before it adds the bias, and another sign
- * would be another ReLU.  Products of the first layer are multiples of 1/8, of
- * the second, which reads those with their bias, of 1/64.  Sums of gradients
- * are all but exact, too. */
+ * looks at are exact where their sign could be in doubt, with or without their
+ * bias, and none is zero: a library may round a product to y's type before it
+ * adds the bias, and another sign would be another ReLU.  Products of the first
+ * layer are multiples of 1/8, of the second, which reads those with their bias,
+ * of 1/64.  Sums of gradients are all but exact, too. */
 static float weight(const ts_case *c, int param, float x) {
   const float places = param < 2 ? 16 : param < 4 ? 128 : 1024;
   if (c->precision == TS_PRECISION_F32) return x;

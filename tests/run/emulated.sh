@@ -30,6 +30,8 @@ for ranks in 1 2 4; do
   check "fully sharded on $ranks ranks" both $ranks $ranks-fully --set dense.parallel=fully_sharded
   [ $ranks = 1 ] || check "NCCL carries it" by_nccl $ranks-base
 done
+# The program measures its own kernels and messages where no deck says how fast they are.
+check "figures that are measured" train 2 measured --set run.backend=emulated --set run.steps=2 --set sharding.topology=measure
 by_mpi() { grep -q 'collectives mpi through pinned memory, as NCCL is before 2.26' "$work/old/log"; }
 old_nccl() { TESSERA_FAKE_NCCL=22505 both 2 old; }
 check "an old NCCL" old_nccl

@@ -46,6 +46,7 @@ set -- base sparse_dist fused_sparse_dist
 for deck in "$cases"/${TESSERA_ORACLE:-*}.deck; do
   name=$(basename "$deck" .deck)
   sed "s/^run = {/&${TESSERA_BACKEND:+ backend = \"$TESSERA_BACKEND\";}/" "$deck" > "$work/small.deck"
+  [ -z "${TESSERA_BACKEND:-}" ] || check "$name: on $TESSERA_BACKEND" grep -q "^run = { backend" "$work/small.deck"
   data=data; all="1 2 4"
   ! grep -q '"none"; features' "$deck" || { data=sequences; all="1 2"; }
   [ -z "${TESSERA_BACKEND:-}" ] || all=1
