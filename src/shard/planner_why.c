@@ -28,6 +28,12 @@ static double gib(double bytes) {
   return bytes / (1 << 30);
 }
 
+/* To three digits: what is told is enough. */
+static double rounded_up(double x) {
+  const double unit = pow(10, floor(log10(x)) - 2);
+  return x > 0 ? ceil(x / unit) * unit : 0;
+}
+
 static void hint(ts_why *w, double bytes, const char *fmt, const char *name,
                  double figure) __attribute__((format(printf, 3, 0)));
 static void hint(ts_why *w, double bytes, const char *fmt, const char *name,
@@ -125,8 +131,8 @@ static void general_hints(ts_why *w) {
   hint(w, buffers / 2,
        "a smaller batch%s: buffers for samples under way take %.2f GiB", "",
        gib(buffers));
-  hint(w, w->missing, "sharding.memory_gib%s: %.2f would do, if it is there",
-       "", gib(w->limit + w->missing));
+  hint(w, w->missing, "sharding.memory_gib%s: %g would do, if it is there", "",
+       rounded_up(gib(w->limit + w->missing)));
 }
 
 static void find_rank(ts_why *w) {
