@@ -92,14 +92,14 @@ kill -TERM $stopped; wait $stopped; check "a stop is code 130" test $? = 130
 check "no step was done" test "$(grep -c '^look\|^plan ' "$work/out/state")" = 1
 # Stopped among commands side by side: none of them is left.
 mkdir -p "$work/build/tests/kernels"
-for t in $families; do printf '#!/bin/sh\nsleep 4711\n' > "$work/build/tests/kernels/$t"; chmod +x "$work/build/tests/kernels/$t"; done
-asleep() { cat /proc/[0-9]*/cmdline 2> /dev/null | tr '\0' ' ' | grep -q 'sleep 471[1]'; }
+for t in $families; do printf '#!/bin/sh\nsleep %s\n' 1$$ > "$work/build/tests/kernels/$t"; chmod +x "$work/build/tests/kernels/$t"; done
+asleep() { cat /proc/[0-9]*/cmdline 2> /dev/null | tr '\0' ' ' | grep -q "sleep [1]$$ "; }
 "$job" plan kernels > "$work/stopped" & stopped=$!
 until_holds $stopped asleep
 kill -TERM $stopped; wait $stopped; check "a stop is code 130, there, too" test $? = 130
 sleep 0.3
 check "and leaves no command" eval '! asleep'
-"$job" --minutes 2 look kernels plan > "$work/minutes"; check "what fits" test $? = 1
+"$job" --minutes 3 look kernels plan > "$work/minutes"; check "what fits" test $? = 1
 check "what was interrupted runs again" grep -q '^ok      look.2' "$work/minutes"
 check "what doesn't fit is left" grep -q '^left for later: kernels$' "$work/out/summary"
 # A command without an end has what is left of its step, and no more.
