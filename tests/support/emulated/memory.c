@@ -195,11 +195,12 @@ static bool is_ours(uint64_t p) {
   return range && p >= from && p < from + 2 * range_bytes;
 }
 
-/* Memory of the process that no GPU sees. */
+/* Memory of the process that no GPU sees: above what sanitizers keep their
+ * notes in, as two small numbers side by side would point there. */
 static bool is_hosts(uint64_t p) {
   unsigned char there;
-  return p >= UINT64_C(1) << 32 && p < UINT64_C(1) << 47 && !is_ours(p) &&
-         !within((void *)(uintptr_t)p, 0) &&
+  return p >= UINT64_C(0x100080000000) && p < UINT64_C(1) << 47 &&
+         !is_ours(p) && !within((void *)(uintptr_t)p, 0) &&
          mincore((void *)(uintptr_t)(p / PAGE * PAGE), 1, &there) == 0;
 }
 
