@@ -3,7 +3,6 @@
 #pragma once
 
 enum { PER = 1 }; /* numbers in a factor */
-typedef float factor;
 typedef ts_vec factors;
 
 /* Queries are scaled as they are packed, by this; what of the scale is left
@@ -42,13 +41,7 @@ static void pack_both(float *turned, float *across, float *room, const float *x,
   turn_rows(turned, across, n, dim);
 }
 
-/* Rows as factors of a product along them, or across them, STRIDE apart: as
- * they lie; across them in ROOM, unless they are whole panels. */
-typedef struct attention_side {
-  const float *x;
-  int64_t stride;
-} attention_side;
-
+/* As they lie; across them in ROOM, unless they are whole panels. */
 static attention_side along(float *room, const float *x, int64_t stride,
                             int64_t n, int32_t dim) {
   (void)room, (void)n, (void)dim;

@@ -4,7 +4,6 @@
 #pragma once
 
 enum { PER = 2 }; /* numbers in a factor: the first one in its lower half */
-typedef uint32_t factor;
 typedef __m512i factors;
 
 /* The scale comes behind the product: queries times it would round otherwise
@@ -78,13 +77,7 @@ static void pack_both(factor *turned, factor *across, factor *room,
   turn_rows(turned, room, n, (dim + PER - 1) / PER);
 }
 
-/* Rows as factors of a product along them, or across them, in ROOM; STRIDE is
- * of one row, or across them of two. */
-typedef struct attention_side {
-  const factor *x;
-  int64_t stride;
-} attention_side;
-
+/* Both in ROOM. */
 static attention_side along(factor *room, const float *x, int64_t stride,
                             int64_t n, int32_t dim) {
   pack_along(room, x, stride, n, dim, 1);

@@ -49,6 +49,18 @@ static void turn_rows(void *restrict to, const void *restrict from, int64_t n,
 }
 
 #ifdef TS_HALF
+typedef uint32_t factor;
+#else
+typedef float factor;
+#endif
+
+/* Rows as factors of a product along them, or across them. */
+typedef struct attention_side {
+  const factor *x;
+  int64_t stride; /* of one row; of bf16 across them of two */
+} attention_side;
+
+#ifdef TS_HALF
 #include "model/attention_half_body.h"
 #else
 #include "model/attention_float_body.h"

@@ -17,7 +17,8 @@ ts_err ts_device_create(ts_device **out, const char *backend,
                    "run.backend: \"%s\" is not in this build (configure "
                    "found no CUDA toolkit)",
                    backend);
-  /* What this thread computes itself: initial weights, above all. */
+  /* Initial weights are drawn by this thread, so it gets as many threads as
+   * compute lanes have. */
   omp_set_num_threads(options->n_threads > 0 ? options->n_threads : 1);
   return b->device_create(out, options);
 }

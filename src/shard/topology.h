@@ -96,6 +96,8 @@ ts_err ts_topology_tiers(ts_topology *, const char *dir);
 /* Memory of this machine, or what its control group allows of it, for each of
  * N_RANKS ranks on it.  Local. */
 double ts_topology_memory_gib(int n_ranks);
+/* X, or LEAST where X is less or no finite number.  Local. */
+double ts_topology_at_least(double x, double least);
 /* The better quarter of N passes, which it sorts: others on the machine only
  * ever slow one down.  Local. */
 double ts_topology_quick(double *x, int n);

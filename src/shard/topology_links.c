@@ -1,6 +1,5 @@
 /* topology_links.c - what messages between ranks take: collectives on the
  * device's memory, of two sizes, within nodes and across. */
-#include <math.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -11,10 +10,6 @@ enum {
   PASSES = 20,            /* short, and easily disturbed */
   MESSAGE_BYTES = 1 << 20 /* of a collective, per rank; of GPUs more */
 };
-
-static double at_least(double x, double least) {
-  return isfinite(x) && x > least ? x : least;
-}
 
 typedef struct ts_wire {
   ts_comm *comm;
@@ -58,9 +53,9 @@ void ts_topology_of_link(ts_link *link, double *call_us, int others,
   /* Half of a small operation is begun and waited for, however many ranks
    * take part; the rest grows with them. */
   *call_us += 1e6 * small / 2 / TS_LINK_COUNT;
-  link->latency_us = at_least(1e6 * small / 2 / others, 0.1);
-  link->gbytes_per_s =
-      1e-9 * (double)(piece * others) / at_least(large - small, 1e-7);
+  link->latency_us = ts_topology_at_least(1e6 * small / 2 / others, 0.1);
+  link->gbytes_per_s = 1e-9 * (double)(piece * others) /
+                       ts_topology_at_least(large - small, 1e-7);
 }
 
 static ts_err measure_link(ts_link *link, double *call_us, ts_wire *x,

@@ -65,7 +65,7 @@ done:
 
 /* ---- tables -------------------------------------------------------------- */
 
-/* What a probe's input has in the device's memory. */
+/* The arrays of a probe: its input and output, in the device's memory. */
 enum { OFFSETS, AT, ROWS, OUT, N_ARRAYS };
 
 typedef struct ts_probe {
@@ -165,7 +165,7 @@ done:
   return err;
 }
 
-static double at_least(double x, double least) {
+double ts_topology_at_least(double x, double least) {
   return isfinite(x) && x > least ? x : least;
 }
 
@@ -174,24 +174,26 @@ void ts_topology_of_passes(ts_topology *t, const ts_topology_passes *x) {
   const double narrow_bytes = 4.0 * NARROW, wide_bytes = 4.0 * WIDE;
   /* Time per id a + b bytes, from two widths. */
   const double slope =
-      at_least((x->wide.forward - x->narrow.forward) / n, 1e-12) /
+      ts_topology_at_least((x->wide.forward - x->narrow.forward) / n, 1e-12) /
       (wide_bytes - narrow_bytes);
   t->read_gbytes_per_s = 1e-9 / slope;
-  t->lookup_ns =
-      at_least(1e9 * (x->narrow.forward / n - slope * narrow_bytes), 0.5);
+  t->lookup_ns = ts_topology_at_least(
+      1e9 * (x->narrow.forward / n - slope * narrow_bytes), 0.5);
   t->cache_gbytes_per_s =
       1e-9 * wide_bytes /
-      at_least(x->cached.forward / n - 1e-9 * t->lookup_ns, wide_bytes / 200e9);
-  t->bag_ns = at_least(1e9 * x->single.forward / x->n_bags - t->lookup_ns -
-                           1e9 * slope * narrow_bytes,
-                       1.0);
+      ts_topology_at_least(x->cached.forward / n - 1e-9 * t->lookup_ns,
+                           wide_bytes / 200e9);
+  t->bag_ns =
+      ts_topology_at_least(1e9 * x->single.forward / x->n_bags - t->lookup_ns -
+                               1e9 * slope * narrow_bytes,
+                           1.0);
   /* A row is read and written; its gradient is read. */
   const double back =
-      at_least((x->wide.backward - x->narrow.backward) / n, 1e-12) /
+      ts_topology_at_least((x->wide.backward - x->narrow.backward) / n, 1e-12) /
       (2 * (wide_bytes - narrow_bytes));
   t->write_gbytes_per_s = 1e-9 / back;
-  t->update_ns =
-      at_least(1e9 * (x->narrow.backward / n - 2 * back * narrow_bytes), 1.0);
+  t->update_ns = ts_topology_at_least(
+      1e9 * (x->narrow.backward / n - 2 * back * narrow_bytes), 1.0);
 }
 
 static ts_err measure_tables(ts_topology *t, const ts_topology_bench *b) {
@@ -231,7 +233,8 @@ static ts_err measure_stream(ts_topology *t, const ts_topology_bench *b) {
     s[i] = ts_now() - t0;
   }
   t->stream_gbytes_per_s =
-      1e-9 * (double)n / at_least(ts_topology_quick(s, PASSES), 1e-9);
+      1e-9 * (double)n /
+      ts_topology_at_least(ts_topology_quick(s, PASSES), 1e-9);
 done:
   ts_buffer_reset(&from);
   ts_buffer_reset(&to);
@@ -267,7 +270,8 @@ static ts_err measure_pack(ts_topology *t, const ts_topology_bench *b) {
     s[i] = ts_now() - t0;
     ids[i] = offsets[N];
   }
-  t->pack_ns = at_least(1e9 * ts_topology_quick(s, PASSES) / N, 0.5);
+  t->pack_ns =
+      ts_topology_at_least(1e9 * ts_topology_quick(s, PASSES) / N, 0.5);
 done:
   ts_mem_free(ids);
   ts_mem_free(offsets);
@@ -292,10 +296,10 @@ static void find_memory(ts_topology *t, const ts_topology_bench *b) {
                      ts_device_options_of(b->device)->n_threads;
   const double shared = (double)sysconf(_SC_LEVEL3_CACHE_SIZE) / n / 4;
   t->memory_gib = ts_topology_memory_gib(n);
-  t->cache_mib = at_least(fmax(own, shared) / (1 << 20), 0.25);
+  t->cache_mib = ts_topology_at_least(fmax(own, shared) / (1 << 20), 0.25);
 }
 
-/* What a rank finds out alone. */
+/* All figures that a rank measures without the others. */
 static ts_err measure_own(ts_topology *t, const ts_topology_bench *b) {
   TS_DO(measure_tables(t, b));
   TS_DO(measure_stream(t, b));

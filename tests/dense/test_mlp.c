@@ -113,12 +113,12 @@ static void stop(ts_probe *p) {
   ts_device_destroy(p->device);
 }
 
-/* Where products are rounded, numbers are so coarse that the sums which ReLU
- * looks at are exact where their sign could be in doubt, with or without their
- * bias, and none is zero: a library may round a product to y's type before it
- * adds the bias, and another sign would be another ReLU.  Products of the first
- * layer are multiples of 1/8, of the second, which reads those with their bias,
- * of 1/64.  Sums of gradients are all but exact, too. */
+/* A library may round a product to y's type before it adds the bias.  A sum
+ * near zero could then change its sign, and ReLU its mask.  So for TF32 and
+ * bf16 all numbers are coarse: no sum is zero, and those that are small are
+ * exact.  The first layer's products are multiples of 1/8; the second layer
+ * reads these with their bias, its products are multiples of 1/64.  Sums of
+ * gradients are nearly exact, too. */
 static float weight(const ts_case *c, int param, float x) {
   const float places = param < 2 ? 16 : param < 4 ? 128 : 1024;
   if (c->precision == TS_PRECISION_F32) return x;
@@ -283,7 +283,7 @@ static void step(ts_probe *p, int batch) {
  * not. */
 static void compare(const ts_case *c, const double *want, const float *got,
                     int64_t n, const char *what) {
-  const double most = c->precision == TS_PRECISION_F32 ? 2e-6 : 8e-3;
+  const double most = c->precision == TS_PRECISION_F32 ? 2e-6 : 5e-3;
   double off = 0, all = 0;
   int64_t worst = 0;
   for (int64_t j = 0; j < n; j++) {

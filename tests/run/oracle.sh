@@ -42,6 +42,9 @@ parameters_agree() { # TEXT CHECKPOINT
     END { exit bad || n != there }' "$1" "$work/x"
 }
 
+# The machines of a named backend may lack what reads checkpoints.
+no_parameters=''
+[ -z "${TESSERA_BACKEND:-}" ] || command -v h5dump > /dev/null || { no_parameters=1; echo "h5dump is not here: losses alone"; }
 set -- base sparse_dist fused_sparse_dist
 for deck in "$cases"/${TESSERA_ORACLE:-*}.deck; do
   name=$(basename "$deck" .deck)
@@ -53,7 +56,7 @@ for deck in "$cases"/${TESSERA_ORACLE:-*}.deck; do
   for ranks in $all; do
     train $ranks "$name$ranks" --set "data.train=$cases/$data.csv" --set "pipeline.kind=$1" || exit 1
     check "$name: losses on $ranks ranks, $1" losses_agree "$cases/$name.txt" "$name$ranks"
-    ! command -v h5dump > /dev/null || check "$name: parameters on $ranks ranks, $1" parameters_agree "$cases/$name.txt" "$(newest "$name$ranks")"
+    [ -n "$no_parameters" ] || check "$name: parameters on $ranks ranks, $1" parameters_agree "$cases/$name.txt" "$(newest "$name$ranks")"
     set -- "$2" "$3" "$1"
   done
   set -- "$2" "$3" "$1"
