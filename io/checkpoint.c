@@ -40,6 +40,19 @@ ts_err ts_ckpt_add_columns(ts_ckpt_item *item, ts_ckpt_columns columns) {
   return TS_OK;
 }
 
+void ts_ckpt_is_copy(ts_ckpt_item *item, int n_ranks) {
+  item->is_copy = true;
+  for (int32_t k = 0; k < item->n_write; k++) item->write[k].copied = true;
+  item->n_copied_turns = item->n_columns ? ts_ckpt_turns(item, n_ranks) : 0;
+}
+
+ts_err ts_ckpt_own(ts_ckpt *c, size_t bytes, void **ptr) {
+  TS_DO(grow(&c->own, c->n_own, sizeof *c->own));
+  TS_DO(ts_mem_alloc(&c->own[c->n_own], bytes + 1, TS_TAG_CHECKPOINT));
+  *ptr = c->own[c->n_own++];
+  return TS_OK;
+}
+
 ts_err ts_ckpt_add_value(ts_ckpt *c, const char *path, ts_dtype dtype,
                          int64_t n, const void *ptr) {
   const size_t bytes = (size_t)n * ts_dtype_bytes(dtype);
@@ -75,7 +88,8 @@ void ts_ckpt_reset(ts_ckpt *c) {
   for (int32_t i = 0; i < c->n_values; i++) {
     ts_mem_free_all(c->values[i].path, c->values[i].ptr);
   }
-  ts_mem_free_all(c->items, c->values);
+  for (int32_t i = 0; i < c->n_own; i++) ts_mem_free(c->own[i]);
+  ts_mem_free_all(c->items, c->values, c->own);
   *c = (ts_ckpt){0};
 }
 

@@ -48,6 +48,7 @@ typedef struct ts_ckpt_item {
                              copies on all ranks */
   bool optional;          /* a file may lack it, and it stays as it is */
   bool absent;            /* the file that was loaded does */
+  bool is_copy;           /* ts_ckpt_is_copy */
 } ts_ckpt_item;
 
 /* Small values of rank 0, kept as attributes and small datasets: the path
@@ -59,12 +60,31 @@ typedef struct ts_ckpt_value {
   void *ptr; /* owned */
 } ts_ckpt_value;
 
+/* What a file holds of tables: all rows; or those that have changed since
+ * another file, its parent (checkpoint_chain.c), with optimizers' state or
+ * without, for who trains no more. */
+typedef enum { TS_CKPT_FULL, TS_CKPT_DELTA, TS_CKPT_WEIGHTS } ts_ckpt_kind;
+
+/* A file that others may build on. */
+typedef struct ts_ckpt_point {
+  int64_t step;
+  int64_t seal;   /* its seal's checksum; -1: not known, nothing builds on it */
+  int64_t number; /* of files that it builds on; 0: a full one */
+} ts_ckpt_point;
+
 typedef struct ts_ckpt {
   int64_t step;
+  ts_ckpt_kind kind;
+  ts_ckpt_point parent; /* of one that is not full */
+  int64_t stands_for;   /* seal of a delta of this step that this one has taken
+                           the place of; 0: none */
+  int64_t seal;         /* once it is saved, on rank 0 */
   ts_ckpt_item *items;
   int32_t n_items;
   ts_ckpt_value *values;
   int32_t n_values;
+  void **own; /* memory that pieces point to, to be freed with it */
+  int32_t n_own;
   ts_staging staging; /* of what lies separate from the host's memory */
 } ts_ckpt;
 
@@ -78,16 +98,22 @@ ts_err ts_ckpt_add_item(ts_ckpt *, const char *name, ts_dtype, int64_t rows,
 ts_err ts_ckpt_add_piece(ts_ckpt_item *, bool write, bool read, int64_t row0,
                          int64_t n_rows, void *ptr);
 ts_err ts_ckpt_add_columns(ts_ckpt_item *, ts_ckpt_columns);
+/* The rows of the item, which are some of a table's, lie in memory of the
+ * checkpoint's own: nobody changes them, so none are copied.  The same on all
+ * N_RANKS ranks. */
+void ts_ckpt_is_copy(ts_ckpt_item *, int n_ranks);
+/* BYTES that are freed with the checkpoint. */
+ts_err ts_ckpt_own(ts_ckpt *, size_t bytes, void **ptr);
 ts_err ts_ckpt_add_value(ts_ckpt *, const char *path, ts_dtype, int64_t n,
                          const void *ptr);
 ts_err ts_ckpt_add_text(ts_ckpt *, const char *path, const char *text);
 const ts_ckpt_value *ts_ckpt_value_of(const ts_ckpt *, const char *path);
 
-/* Writes <dir>/step-%08d.h5: temporary name (O_EXCL), reserved space, every
- * rank's pwrite with CRC32C, all statuses agreed, complete = 1, fsync of
- * file and folder, rename, then keeps the newest KEEP.  IO: "auto" | "pwrite"
- * | "mpio".  On an error nothing of the earlier checkpoints is lost.
- * Collective. */
+/* Writes <dir>/step-%08d.h5, or delta-, or weights-: temporary name (O_EXCL),
+ * reserved space, every rank's pwrite with CRC32C, all statuses agreed,
+ * complete = 1, fsync of file and folder, rename; then keeps the newest KEEP
+ * full ones, and what builds on them.  IO: "auto" | "pwrite" | "mpio".  On an
+ * error nothing of the earlier checkpoints is lost.  Collective. */
 ts_err ts_ckpt_save(ts_ckpt *, const char *dir, int keep, const char *io,
                     ts_comm *);
 
@@ -193,6 +219,16 @@ typedef struct ts_ckpt_export {
  * NAME.STATE to state.safetensors, a block of rows at a time.  CKPT errors are
  * of PATH alone.  Local. */
 ts_err ts_ckpt_export_to(const ts_ckpt_export *, const char *path);
+
+/* checkpoint_compact.c: PATH, a delta, and all that it builds on become the
+ * full checkpoint of its step beside it, block by block, a part of the rows on
+ * each rank; then what is no longer needed goes, but the newest KEEP full ones.
+ * Training may go on meanwhile, whose next delta builds on the new one.  What
+ * is wrong is a CKPT error, and nothing is lost.  *N = deltas taken in.
+ * Collective. */
+ts_err ts_ckpt_compact(const char *path, int keep, int64_t *n, ts_comm *);
+/* What PATH is, as a parent of others; number 0 of a full one.  Local. */
+ts_err ts_ckpt_point_of(ts_ckpt_point *, const char *path);
 
 /* Only the values and the step of PATH (items ignored).  Local. */
 ts_err ts_ckpt_peek(ts_ckpt *, const char *path);

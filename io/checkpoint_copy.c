@@ -46,10 +46,12 @@ static int64_t column_bytes(const ts_ckpt_item *item, int rank, int64_t from,
   return sum;
 }
 
-static int64_t own_bytes(const ts_ckpt *c, int rank, int64_t unit) {
+/* In units of UNIT bytes; ROOM: without what is a copy already. */
+static int64_t own_bytes(const ts_ckpt *c, int rank, int64_t unit, bool room) {
   int64_t sum = 0;
   for (int32_t i = 0; i < c->n_items; i++) {
     const ts_ckpt_item *item = &c->items[i];
+    if (item->is_copy && room) continue;
     for (int32_t k = 0; k < item->n_write; k++)
       sum += padded(item->write[k].n_rows * ts_item_row_bytes(item), unit);
     sum += column_bytes(item, rank, 0, unit);
@@ -58,11 +60,11 @@ static int64_t own_bytes(const ts_ckpt *c, int rank, int64_t unit) {
 }
 
 int64_t ts_ckpt_own_bytes(const ts_ckpt *c, int rank) {
-  return own_bytes(c, rank, 1);
+  return own_bytes(c, rank, 1, false);
 }
 
 int64_t ts_ckpt_own_room(const ts_ckpt *c, int rank) {
-  return own_bytes(c, rank, UNIT);
+  return own_bytes(c, rank, UNIT, true);
 }
 
 static void copy(const ts_copying *k, char *to, const void *from, int64_t n) {
@@ -101,7 +103,8 @@ static ts_err choose_turns(ts_copying *k, ts_comm *comm) {
   int64_t left = k->left;
   for (int32_t i = 0; i < k->c->n_items; i++) {
     const ts_ckpt_item *item = &k->c->items[i];
-    int64_t n = item->n_columns ? ts_ckpt_turns(item, k->n_ranks) : 0;
+    int64_t n =
+        item->n_columns && !item->is_copy ? ts_ckpt_turns(item, k->n_ranks) : 0;
     while (n && room_of_turns(k, item, n) > left) n--;
     left -= room_of_turns(k, item, n);
     k->turns[i] = -n;
@@ -164,7 +167,7 @@ static ts_err copy_piece(ts_copying *k, ts_ckpt_item *item, int32_t i) {
 }
 
 static ts_err copy_rows(ts_copying *k, ts_ckpt_item *item) {
-  const int32_t n = item->n_write;
+  const int32_t n = item->is_copy ? 0 : item->n_write;
   for (int32_t i = 0; i < n; i++) TS_DO(copy_piece(k, item, i));
   return TS_OK;
 }
@@ -186,7 +189,8 @@ ts_err ts_ckpt_copy(ts_ckpt *c, void *room, int64_t bytes, int n_threads,
   for (int32_t i = 0; err == TS_OK && i < c->n_items; i++)
     err = copy_rows(&k, &c->items[i]);
   err = ts_agree(comm, err != TS_OK ? err : k.err);
-  *copied = k.copied;
+  *copied =
+      k.copied + own_bytes(c, k.rank, 1, false) - own_bytes(c, k.rank, 1, true);
 done:
   ts_mem_free(k.turns);
   return err;

@@ -24,7 +24,7 @@ static ts_err add(ts_exporter *x, const char *set, bool weights) {
   ts_err err = TS_OK;
   ts_str name = {0};
   ts_stored s;
-  TS_TRY(ts_stored_open(&s, x->reader.file, x->reader.path, set));
+  TS_TRY(ts_ckpt_open_set(&s, &x->reader, set));
   TS_TRY(ts_ckpt_tensor_name(&name, set));
   TS_TRY(ts_tensors_out_add(weights ? &x->model : &x->state,
                             &(ts_tensor_out){.name = name.text,
@@ -121,7 +121,7 @@ static ts_err read_beside(const ts_exporter *x, const ts_tensor_out *t,
   const bool found = ts_stored_exists(x->reader.file, set.text);
   ts_hdf5_unlock();
   if (!found) goto done;
-  TS_TRY(ts_stored_open(&s, x->reader.file, x->reader.path, set.text));
+  TS_TRY(ts_ckpt_open_set(&s, &x->reader, set.text));
   if (s.cols != cols)
     TS_THROW(TS_ERR_CKPT, "%s: %s is of another shape than its weights",
              x->reader.path, set.text);
@@ -161,8 +161,7 @@ static ts_err read_rows(void *arg, const ts_tensor_out *t, int64_t row0,
   ts_exporter *x = arg;
   if (row0 == 0) {
     ts_stored_reset(&x->stored);
-    TS_DO(
-        ts_stored_open(&x->stored, x->reader.file, x->reader.path, t->source));
+    TS_DO(ts_ckpt_open_set(&x->stored, &x->reader, t->source));
   }
   if (x->asked->average && !strncmp(t->source, "model/", 6))
     return read_means(x, t, row0, n_rows, to);

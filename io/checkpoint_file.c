@@ -62,13 +62,30 @@ done:
   return err;
 }
 
+ts_err ts_ckpt_put_head(const ts_ckpt *c, hid_t file) {
+  const bool full = c->kind == TS_CKPT_FULL;
+  const int64_t without = c->kind == TS_CKPT_WEIGHTS;
+  const struct {
+    const char *name;
+    int64_t value;
+    bool there;
+  } numbers[] = {{"version", full ? 1 : 2, true},
+                 {"step", c->step, true},
+                 {"stands_for", c->stands_for, c->stands_for != 0},
+                 {"parent", c->parent.step, !full},
+                 {"parent_seal", c->parent.seal, !full},
+                 {"number", c->parent.number + 1, !full},
+                 {"weights", without, !full}};
+  TS_DO(write_text_attr(file, "format", "tessera-checkpoint"));
+  for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+    if (numbers[i].there)
+      TS_DO(ts_hdf5_put_attr(file, numbers[i].name, H5T_NATIVE_INT64,
+                             &numbers[i].value, TS_ERR_CKPT));
+  return TS_OK;
+}
+
 static ts_err write_header(ts_saver *s) {
-  const int64_t version = 1;
-  TS_DO(write_text_attr(s->file, "format", "tessera-checkpoint"));
-  TS_DO(ts_hdf5_put_attr(s->file, "version", H5T_NATIVE_INT64, &version,
-                         TS_ERR_CKPT));
-  TS_DO(ts_hdf5_put_attr(s->file, "step", H5T_NATIVE_INT64, &s->c->step,
-                         TS_ERR_CKPT));
+  TS_DO(ts_ckpt_put_head(s->c, s->file));
   for (int32_t i = 0; i < s->c->n_values; i++) {
     const ts_ckpt_value *v = &s->c->values[i];
     TS_DO(write_small(s, v->path, v->dtype, v->n, v->ptr));
@@ -163,7 +180,7 @@ static ts_err put_seal(ts_saver *s) {
     holes[i] =
         (ts_seal_hole){s->at[i], ts_item_bytes(it->dtype, it->rows, it->cols)};
   }
-  TS_TRY(ts_seal_write(s->fd, s->temp, holes, n));
+  TS_TRY(ts_seal_write(s->fd, s->temp, holes, n, &s->c->seal));
 done:
   ts_mem_free(holes);
   return err;

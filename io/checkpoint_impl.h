@@ -45,6 +45,9 @@ typedef struct ts_saver {
   char *block;       /* (TS_BLOCK_BYTES) */
   char *bite;        /* (TS_BITE_BYTES) of a device's memory, or NULL */
   ts_ckpt_hooks hooks;
+  /* Writes this rank's rows of item I in place of its pieces, or NULL. */
+  ts_err (*fill)(struct ts_saver *, int32_t i, void *arg);
+  void *arg;
 } ts_saver;
 
 /* A checkpoint that is being read. */
@@ -53,15 +56,65 @@ typedef struct ts_ckpt_reader {
   hid_t file;
   int fd;
   char *block;         /* (TS_BLOCK_BYTES) */
-  ts_staging *staging; /* of what is read into */
+  ts_staging *staging; /* of what is read into, or NULL: the host's memory */
+  ts_ckpt_kind kind;
+  int64_t step, seal, number, stands_for;
+  ts_ckpt_point parent;         /* of one that is not full */
+  struct ts_ckpt_reader *under; /* the parent, owned; NULL: a full one */
 } ts_ckpt_reader;
 
-/* checkpoint_read.c: opens PATH, whose seal is checked, for reading; one that
- * was not finished, or another program's, only without NEED_COMPLETE.  To be
- * closed in any case; the caller sets the staging. */
+/* checkpoint_read.c: opens PATH, whose seal is checked, and all that it builds
+ * on, for reading; one that was not finished, or another program's, only
+ * without NEED_COMPLETE.  To be closed in any case; the caller sets the
+ * staging. */
 ts_err ts_ckpt_reader_open(ts_ckpt_reader *, const char *path,
                            bool need_complete, int64_t *step);
 void ts_ckpt_reader_close(ts_ckpt_reader *);
+
+/* The same of PATH alone, without a buffer. */
+ts_err ts_ckpt_reader_open_one(ts_ckpt_reader *, const char *path,
+                               bool need_complete);
+void ts_ckpt_reader_close_one(ts_ckpt_reader *);
+
+/* checkpoint_chain.c: opens what R builds on, down to a full checkpoint. */
+ts_err ts_ckpt_chain_open(ts_ckpt_reader *r);
+void ts_ckpt_chain_close(ts_ckpt_reader *r);
+/* The name of the dataset that says which rows of their table an item's are,
+ * in ROWS; false: items of that name are whole in any file. */
+bool ts_ckpt_rows_name(char rows[1024], const char *item);
+/* The one of R and those under it that has all rows of dataset NAME. */
+const ts_ckpt_reader *ts_ckpt_holder(const ts_ckpt_reader *r, const char *name);
+/* As ts_stored_open, in the holder. */
+ts_err ts_ckpt_open_set(ts_stored *, const ts_ckpt_reader *r, const char *name);
+
+/* checkpoint_over.c: the rows of one item that files above the holder have,
+ * from there up. */
+typedef struct ts_overlay {
+  const ts_ckpt_reader *r;
+  ts_stored stored;
+  int64_t *rows; /* (n) ascending: of the table */
+  int64_t n;
+} ts_overlay;
+typedef struct ts_overlays {
+  const ts_ckpt_reader *holder;
+  ts_overlay *of; /* (n) oldest first */
+  int32_t n;
+  char *bite;
+} ts_overlays;
+/* To be closed in any case.  S: the holder's. */
+ts_err ts_overlays_open(ts_overlays *, const ts_ckpt_reader *r,
+                        const ts_stored *s, const ts_ckpt_item *);
+void ts_overlays_close(ts_overlays *);
+/* As read_part below, with ITEM's `from`; the newest of each row. */
+ts_err ts_ckpt_read_over(const ts_ckpt_reader *r, const ts_overlays *,
+                         const ts_stored *, const ts_ckpt_item *,
+                         const ts_ckpt_columns *c, bool whole);
+
+/* checkpoint_write.c: saves C under the temporary name TEMP of its folder, of
+ * which FILL (ARG) writes all rows. */
+ts_err ts_ckpt_save_filled(ts_ckpt *, const char *dir, const char *temp,
+                           ts_err (*fill)(ts_saver *, int32_t i, void *arg),
+                           void *arg, ts_comm *);
 
 /* checkpoint_pieces.c: reads rows of a dataset, WHOLE or some columns of them,
  * to C's ptr (host or device memory), as the item's type. */
@@ -124,6 +177,9 @@ ts_err ts_stored_block(const ts_stored *, int fd, const char *path,
  * whose places S->at says, and space for all that follows; its end, once all
  * is in it and summed: checksums, complete = 1, the seal, fsync. */
 ts_err ts_ckpt_file_create(ts_saver *);
+/* The attributes of the root that it has from the beginning.  Under HDF5's
+ * lock; of parallel HDF5 on all ranks. */
+ts_err ts_ckpt_put_head(const ts_ckpt *, hid_t file);
 ts_err ts_ckpt_file_seal(ts_saver *);
 /* Makes DIR, an error of which is one of the checkpoint; rename, and fsync of
  * the folder IN. */
@@ -135,15 +191,23 @@ ts_err ts_ckpt_give_name(const char *temp, const char *path, const char *in);
 ts_err ts_ckpt_mirror(const char *path, const char *dir, int keep,
                       const ts_ckpt_hooks *);
 
-/* checkpoint_list.c: names step-N.h5 in DIR, in no order; none where DIR is
- * not there, an error where it can't be read.  Freed in any case. */
+/* checkpoint_list.c: the name in its folder of what is saved: "step-N.h5" of a
+ * full one, "delta-N.h5", "weights-N.h5". */
+void ts_ckpt_name(char name[64], ts_ckpt_kind, int64_t step);
+/* Names of full checkpoints and of deltas in DIR, in no order; none where DIR
+ * is not there, an error where it can't be read.  Freed in any case. */
 ts_err ts_ckpt_list(const char *dir, char ***names, int *n);
 void ts_ckpt_list_free(char **names, int n);
-void ts_ckpt_sort(char **names, int n);            /* newest first */
+/* Newest first, of one step the full one. */
+void ts_ckpt_sort(char **names, int n);
 int ts_ckpt_compare(const char *a, const char *b); /* > 0: A is newer */
-/* Removes all but the newest KEEP, never WRITTEN, and what killed runs have
- * left half-written.  Where DIR can't be read a warning says so. */
-ts_err ts_ckpt_prune(const char *dir, int keep, const char *written);
+/* Removes all full ones but the newest KEEP, never WRITTEN, what is older than
+ * those that stay; and, where DIR is this run's OWN, what killed runs have left
+ * half-written.  Where DIR can't be read a warning says so. */
+ts_err ts_ckpt_prune(const char *dir, int keep, const char *written, bool own);
+/* Removes what compactions that were killed have left half-written, of steps
+ * before that in the name BEFORE. */
+void ts_ckpt_forget_compacted(const char *dir, const char *before);
 
 /* checkpoint_mpio.c: whether IO ("auto" | "pwrite" | "mpio") means MPI-IO for
  * DIR, and saving by it.  ts_ckpt_save_mpio is Collective. */

@@ -18,12 +18,34 @@ static bool is_named(const char *name, const char *begin, const char *end) {
   return strspn(name + b, "0123456789") == n - b - e;
 }
 
-static bool is_checkpoint(const char *name) {
+static bool is_full(const char *name) {
   return is_named(name, "step-", ".h5");
 }
 
+/* Weights alone are for those who name the file: nobody could train on. */
+static bool is_checkpoint(const char *name) {
+  return is_full(name) || is_named(name, "delta-", ".h5");
+}
+
+static bool is_built(const char *name) {
+  return is_named(name, "delta-", ".h5") || is_named(name, "weights-", ".h5");
+}
+
 static bool is_part(const char *name) {
-  return is_named(name, ".step-", ".h5.part");
+  return is_named(name, ".step-", ".h5.part") ||
+         is_named(name, ".delta-", ".h5.part") ||
+         is_named(name, ".weights-", ".h5.part");
+}
+
+static bool is_compacted(const char *name) {
+  return is_named(name, ".compact-", ".h5.part");
+}
+
+void ts_ckpt_name(char name[64], ts_ckpt_kind kind, int64_t step) {
+  static const char *const begin[] = {[TS_CKPT_FULL] = "step",
+                                      [TS_CKPT_DELTA] = "delta",
+                                      [TS_CKPT_WEIGHTS] = "weights"};
+  snprintf(name, 64, "%s-%08lld.h5", begin[kind], (long long)step);
 }
 
 /* A folder that is not there has none. */
@@ -66,33 +88,70 @@ int ts_ckpt_compare(const char *a, const char *b) {
 }
 
 static int newest_first(const void *a, const void *b) {
-  return ts_ckpt_compare(*(char *const *)b, *(char *const *)a);
+  const char *x = *(char *const *)a, *y = *(char *const *)b;
+  const int later = ts_ckpt_compare(y, x);
+  return later ? later : is_full(y) - is_full(x);
 }
 
 void ts_ckpt_sort(char **names, int n) {
   if (n) qsort(names, (size_t)n, sizeof *names, newest_first);
 }
 
-/* Removes the files that are WANTED, but the newest KEEP and WRITTEN. */
-static ts_err remove_all(const char *dir, bool (*wanted)(const char *),
-                         int keep, const char *written) {
-  char **names = NULL, path[8192];
+static void forget(const char *dir, const char *name) {
+  char path[8192];
+  snprintf(path, sizeof path, "%s/%s", dir, name);
+  unlink(path);
+}
+
+/* Removes full ones but the newest KEEP and the one named WRITTEN; OLDEST: the
+ * oldest that stays, "" where none does. */
+static ts_err prune_full(const char *dir, int keep, const char *written,
+                         char oldest[256]) {
+  char **names = NULL;
   int n = 0;
-  const ts_err err = list(dir, wanted, &names, &n);
+  const ts_err err = list(dir, is_full, &names, &n);
   ts_ckpt_sort(names, n);
-  for (int i = keep; err == TS_OK && i < n; i++) {
-    snprintf(path, sizeof path, "%s/%s", dir, names[i]);
-    if (strcmp(path, written) != 0) unlink(path);
+  *oldest = 0;
+  for (int i = 0; err == TS_OK && i < n; i++) {
+    if (i >= keep && strcmp(names[i], written) != 0)
+      forget(dir, names[i]);
+    else
+      snprintf(oldest, 256, "%s", names[i]);
   }
   ts_ckpt_list_free(names, n);
   return err;
 }
 
-ts_err ts_ckpt_prune(const char *dir, int keep, const char *written) {
-  ts_err err = remove_all(dir, is_checkpoint, keep, written);
-  if (err == TS_OK) err = remove_all(dir, is_part, 0, written);
+/* Removes the files that are WANTED and older than the one named OLDEST; ""
+ * stands for all of them. */
+static ts_err prune(const char *dir, bool (*wanted)(const char *),
+                    const char *oldest) {
+  char **names = NULL;
+  int n = 0;
+  const ts_err err = list(dir, wanted, &names, &n);
+  for (int i = 0; err == TS_OK && i < n; i++)
+    if (!*oldest || ts_ckpt_compare(names[i], oldest) < 0)
+      forget(dir, names[i]);
+  ts_ckpt_list_free(names, n);
+  return err;
+}
+
+ts_err ts_ckpt_prune(const char *dir, int keep, const char *written, bool own) {
+  const char *name = strrchr(written, '/');
+  char oldest[256] = "";
+  ts_err err = TS_OK;
+  written = name ? name + 1 : written;
+  /* What a delta builds on need not be the newest full one: that may be
+   * damaged. */
+  if (is_full(written)) err = prune_full(dir, keep, written, oldest);
+  if (err == TS_OK && *oldest) err = prune(dir, is_built, oldest);
+  if (err == TS_OK && own) err = prune(dir, is_part, "");
   if (err != TS_ERR_CKPT) return err;
   ts_warn("%s: older checkpoints stay", ts_err_message());
   ts_err_clear();
   return TS_OK;
+}
+
+void ts_ckpt_forget_compacted(const char *dir, const char *before) {
+  if (prune(dir, is_compacted, before) != TS_OK) ts_err_clear();
 }

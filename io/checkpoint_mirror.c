@@ -68,7 +68,7 @@ ts_err ts_ckpt_mirror(const char *path, const char *dir, int keep,
   ts_mirroring m = mirroring(path, dir, strrchr(path, '/') + 1);
   TS_DO(ts_mkdirs(dir));
   TS_DO(copy_file(&m, dir, hooks));
-  return ts_ckpt_prune(dir, keep, m.copy);
+  return ts_ckpt_prune(dir, keep, m.copy, true);
 }
 
 /* Two names of one file where the file system has such, else a copy. */

@@ -236,19 +236,12 @@ static ts_err write_value(ts_mpio *m, const ts_ckpt_value *v) {
 }
 
 static bool write_attrs(ts_mpio *m) {
-  const struct {
-    const char *name;
-    int64_t value;
-  } numbers[] = {
-      {"version", 1}, {"step", m->c->step}, {"sealed", 1}, {"complete", 1}};
-  hid_t type = H5Tcopy(H5T_C_S1);
-  H5Tset_size(type, sizeof "tessera-checkpoint");
-  bool good = ts_hdf5_put_attr(m->file, "format", type, "tessera-checkpoint",
-                               TS_ERR_CKPT) == TS_OK;
-  for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-    good &= ts_hdf5_put_attr(m->file, numbers[i].name, H5T_NATIVE_INT64,
-                             &numbers[i].value, TS_ERR_CKPT) == TS_OK;
-  H5Tclose(type);
+  const int64_t one = 1;
+  bool good = ts_ckpt_put_head(m->c, m->file) == TS_OK;
+  good &= ts_hdf5_put_attr(m->file, "sealed", H5T_NATIVE_INT64, &one,
+                           TS_ERR_CKPT) == TS_OK;
+  good &= ts_hdf5_put_attr(m->file, "complete", H5T_NATIVE_INT64, &one,
+                           TS_ERR_CKPT) == TS_OK;
   return good;
 }
 
@@ -353,19 +346,18 @@ ts_err ts_ckpt_save_mpio(ts_ckpt *c, const char *dir, int keep, ts_comm *comm) {
                .rank = ts_comm_rank(comm),
                .n_ranks = ts_comm_size(comm),
                .file = -1};
-  (void)keep;
-  snprintf(m.path, sizeof m.path, "%.4000s/step-%08lld.h5", dir,
-           (long long)c->step);
-  snprintf(m.temp, sizeof m.temp, "%.4000s/.step-%08lld.h5.part", dir,
-           (long long)c->step);
+  char name[64];
+  ts_ckpt_name(name, c->kind, c->step);
+  snprintf(m.path, sizeof m.path, "%.4000s/%s", dir, name);
+  snprintf(m.temp, sizeof m.temp, "%.4000s/.%s.part", dir, name);
   TS_TRY(ts_agree(comm, take_bite(&m)));
   TS_TRY(ts_agree(comm, check_finite(&m)));
   TS_TRY(equal_values(&m, comm));
   TS_TRY(ts_agree(comm, m.rank == 0 ? prepare(&m, dir) : TS_OK));
   TS_TRY(ts_agree(comm, ts_comm_run_mpi(comm, save, &m)));
   TS_TRY(ts_agree(comm, m.rank == 0 ? give_name(&m, dir) : TS_OK));
-  TS_TRY(
-      ts_agree(comm, m.rank == 0 ? ts_ckpt_prune(dir, keep, m.path) : TS_OK));
+  TS_TRY(ts_agree(comm, m.rank == 0 ? ts_ckpt_prune(dir, keep, m.path, true)
+                                    : TS_OK));
 done:
   if (err != TS_OK && m.rank == 0) unlink(m.temp);
   ts_mem_free(m.bite);

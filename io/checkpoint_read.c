@@ -22,11 +22,27 @@ static bool is_plain(hid_t file) {
   return H5Aexists(file, "format") <= 0 && H5Aexists(file, "version") <= 0;
 }
 
-static ts_err check_header(hid_t file, const char *path, bool need_complete,
-                           int64_t *step) {
+/* What one that is not full builds on. */
+static ts_err read_parent(ts_ckpt_reader *r) {
+  int64_t weights = 0;
+  r->kind = TS_CKPT_DELTA;
+  if (!ts_hdf5_get_number(r->file, "parent", H5T_NATIVE_INT64,
+                          &r->parent.step) ||
+      !ts_hdf5_get_number(r->file, "parent_seal", H5T_NATIVE_INT64,
+                          &r->parent.seal) ||
+      !ts_hdf5_get_number(r->file, "number", H5T_NATIVE_INT64, &r->number) ||
+      r->number < 1 || r->parent.step < 0 || r->parent.step >= r->step)
+    return ts_fail(TS_ERR_CKPT, "%s: does not say what it builds on", r->path);
+  (void)ts_hdf5_get_number(r->file, "weights", H5T_NATIVE_INT64, &weights);
+  if (weights) r->kind = TS_CKPT_WEIGHTS;
+  return TS_OK;
+}
+
+static ts_err check_header(ts_ckpt_reader *r, bool need_complete) {
   char format[64];
   int64_t version = 0, complete = 0;
-  *step = 0;
+  const hid_t file = r->file;
+  const char *path = r->path;
   if (!need_complete && is_plain(file)) return TS_OK;
   (void)ts_hdf5_get_text(file, "format", format, sizeof format);
   if (strcmp(format, "tessera-checkpoint") != 0)
@@ -34,13 +50,16 @@ static ts_err check_header(hid_t file, const char *path, bool need_complete,
                    "%s: is not a tessera checkpoint (format \"%s\")", path,
                    format);
   (void)ts_hdf5_get_number(file, "version", H5T_NATIVE_INT64, &version);
-  if (version != 1)
+  if (version != 1 && version != 2)
     return ts_fail(TS_ERR_CKPT,
                    "%s: version %lld of the checkpoint format; this program "
-                   "reads version 1",
+                   "reads versions 1 and 2",
                    path, (long long)version);
-  (void)ts_hdf5_get_number(file, "step", H5T_NATIVE_INT64, step);
+  (void)ts_hdf5_get_number(file, "step", H5T_NATIVE_INT64, &r->step);
+  (void)ts_hdf5_get_number(file, "stands_for", H5T_NATIVE_INT64,
+                           &r->stands_for);
   (void)ts_hdf5_get_number(file, "complete", H5T_NATIVE_INT64, &complete);
+  if (version == 2) TS_DO(read_parent(r));
   if (need_complete && complete != 1)
     return ts_fail(TS_ERR_CKPT, "%s: was not finished", path);
   return TS_OK;
@@ -71,13 +90,6 @@ static ts_err check_shape(const ts_ckpt_reader *r, const ts_stored *s,
   return TS_OK;
 }
 
-static ts_err read_part(const ts_ckpt_reader *r, const ts_stored *s,
-                        const ts_ckpt_item *item, const ts_ckpt_columns *c,
-                        bool whole) {
-  return item->from ? ts_ckpt_read_from(r, s, item, c, whole)
-                    : ts_ckpt_read_part(r, s, item, c, whole);
-}
-
 /* Of N rows from ROW0 on those that the file has. */
 static int64_t there_of(const ts_stored *s, const ts_ckpt_item *item,
                         int64_t row0, int64_t n) {
@@ -85,28 +97,38 @@ static int64_t there_of(const ts_stored *s, const ts_ckpt_item *item,
   return row0 < s->rows ? s->rows - row0 : 0;
 }
 
-ts_err ts_ckpt_read_rows(const ts_ckpt_reader *r, const ts_stored *s,
-                         const ts_ckpt_item *item) {
+static ts_err read_rows(const ts_ckpt_reader *r, const ts_overlays *over,
+                        const ts_stored *s, const ts_ckpt_item *item) {
   for (int32_t k = 0; k < item->n_read; k++) {
     const ts_ckpt_piece *p = &item->read[k];
     const ts_ckpt_columns rows = {.row0 = p->row0,
                                   .n_rows =
                                       there_of(s, item, p->row0, p->n_rows),
                                   .ptr = p->ptr};
-    TS_DO(read_part(r, s, item, &rows, true));
+    TS_DO(ts_ckpt_read_over(r, over, s, item, &rows, true));
   }
   for (int32_t k = 0; k < item->n_columns; k++) {
     ts_ckpt_columns c = item->columns[k];
     c.n_rows = there_of(s, item, c.row0, c.n_rows);
-    if (c.ptr && c.n_rows) TS_DO(read_part(r, s, item, &c, false));
+    if (c.ptr && c.n_rows)
+      TS_DO(ts_ckpt_read_over(r, over, s, item, &c, false));
   }
   return TS_OK;
+}
+
+ts_err ts_ckpt_read_rows(const ts_ckpt_reader *r, const ts_stored *s,
+                         const ts_ckpt_item *item) {
+  ts_overlays over = {0};
+  ts_err err = ts_overlays_open(&over, r, s, item);
+  if (err == TS_OK) err = read_rows(r, &over, s, item);
+  ts_overlays_close(&over);
+  return err;
 }
 
 static ts_err read_item(const ts_ckpt_reader *r, const ts_ckpt_item *item) {
   ts_err err = TS_OK;
   ts_stored s;
-  TS_TRY(ts_stored_open(&s, r->file, r->path, item->name));
+  TS_TRY(ts_ckpt_open_set(&s, r, item->name));
   TS_TRY(check_shape(r, &s, item));
   TS_TRY(ts_ckpt_read_rows(r, &s, item));
 done:
@@ -255,33 +277,47 @@ static ts_err read_values(const ts_ckpt_reader *r, ts_ckpt *c) {
 
 /* ---- whole files --------------------------------------------------------- */
 
-ts_err ts_ckpt_reader_open(ts_ckpt_reader *r, const char *path,
-                           bool need_complete, int64_t *step) {
+ts_err ts_ckpt_reader_open_one(ts_ckpt_reader *r, const char *path,
+                               bool need_complete) {
   ts_err err = TS_OK;
-  bool sealed = false;
   *r = (ts_ckpt_reader){.path = path, .file = -1, .fd = -1};
-  TS_TRY(ts_seal_check(path, &sealed));
+  TS_TRY(ts_seal_check(path, &r->seal));
   TS_TRY(ts_hdf5_open(&r->file, path, TS_ERR_CKPT));
   ts_hdf5_lock();
-  err = check_header(r->file, path, need_complete, step);
-  if (err == TS_OK && !sealed && H5Aexists(r->file, "sealed") > 0)
+  err = check_header(r, need_complete);
+  if (err == TS_OK && r->seal < 0 && H5Aexists(r->file, "sealed") > 0)
     err = ts_fail(TS_ERR_CKPT, "%s: its end is missing or damaged", path);
   ts_hdf5_unlock();
   if (err != TS_OK) goto done;
   r->fd = ts_file_open(path, O_RDONLY);
   if (r->fd < 0) TS_TRY(ts_fail_errno(TS_ERR_CKPT, path));
-  TS_TRY(ts_mem_alloc(&r->block, TS_BLOCK_BYTES, TS_TAG_CHECKPOINT));
 done:
   return err;
 }
 
-void ts_ckpt_reader_close(ts_ckpt_reader *r) {
+ts_err ts_ckpt_reader_open(ts_ckpt_reader *r, const char *path,
+                           bool need_complete, int64_t *step) {
+  ts_err err = TS_OK;
+  TS_TRY(ts_ckpt_reader_open_one(r, path, need_complete));
+  TS_TRY(ts_mem_alloc(&r->block, TS_BLOCK_BYTES, TS_TAG_CHECKPOINT));
+  TS_TRY(ts_ckpt_chain_open(r));
+done:
+  *step = r->step;
+  return err;
+}
+
+void ts_ckpt_reader_close_one(ts_ckpt_reader *r) {
   if (r->file >= 0) {
     ts_hdf5_lock();
     H5Fclose(r->file);
     ts_hdf5_unlock();
   }
   if (r->fd >= 0) close(r->fd);
+}
+
+void ts_ckpt_reader_close(ts_ckpt_reader *r) {
+  ts_ckpt_chain_close(r);
+  ts_ckpt_reader_close_one(r);
   ts_mem_free(r->block);
 }
 

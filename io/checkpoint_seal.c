@@ -68,13 +68,15 @@ static ts_err size_of(int fd, const char *path, int64_t *size) {
   return TS_OK;
 }
 
-ts_err ts_seal_write(int fd, const char *path, ts_seal_hole *holes, int64_t n) {
+ts_err ts_seal_write(int fd, const char *path, ts_seal_hole *holes, int64_t n,
+                     int64_t *seal) {
   int64_t size = 0;
   ts_seal_end end = {.n = n};
   memcpy(end.magic, MAGIC, sizeof end.magic);
   if (n) qsort(holes, (size_t)n, sizeof *holes, by_place);
   TS_DO(size_of(fd, path, &size));
   TS_DO(sum_all(fd, path, holes, n, size, &end.crc));
+  *seal = end.crc;
   TS_DO(ts_pwrite(fd, holes, 16 * n, size, path, TS_ERR_CKPT));
   return ts_pwrite(fd, &end, sizeof end, size + 16 * n, path, TS_ERR_CKPT);
 }
@@ -135,7 +137,7 @@ done:
   return err;
 }
 
-ts_err ts_seal_chunked(const ts_ckpt *c, const char *path) {
+ts_err ts_seal_chunked(ts_ckpt *c, const char *path) {
   ts_err err = TS_OK;
   ts_seal_hole *holes = NULL;
   int64_t n = 0;
@@ -143,7 +145,7 @@ ts_err ts_seal_chunked(const ts_ckpt *c, const char *path) {
   TS_TRY(find_chunks(c, path, &holes, &n));
   fd = ts_file_open(path, O_RDWR);
   if (fd < 0) TS_TRY(ts_fail_errno(TS_ERR_CKPT, path));
-  TS_TRY(ts_seal_write(fd, path, holes, n));
+  TS_TRY(ts_seal_write(fd, path, holes, n, &c->seal));
   if (ts_file_sync(fd) != 0) TS_TRY(ts_fail_errno(TS_ERR_CKPT, path));
 done:
   if (fd >= 0) close(fd);
@@ -183,31 +185,34 @@ static ts_err read_end(int fd, const char *path, int64_t size, bool *found,
   return end->n < 0 || end->n > rest / 16 ? damaged(path) : TS_OK;
 }
 
-static ts_err check_file(int fd, const char *path, bool *found) {
+static ts_err check_file(int fd, const char *path, int64_t *seal) {
   ts_err err = TS_OK;
   ts_seal_hole *holes = NULL;
   ts_seal_end end;
   int64_t size = 0;
   uint32_t crc;
+  bool found;
+  *seal = -1;
   TS_TRY(size_of(fd, path, &size));
-  TS_TRY(read_end(fd, path, size, found, &end));
-  if (!*found) goto done;
+  TS_TRY(read_end(fd, path, size, &found, &end));
+  if (!found) goto done;
   const int64_t from = size - ts_seal_bytes(end.n);
   TS_TRY(ts_mem_many(holes, end.n, CHECKPOINT));
   TS_TRY(ts_pread(fd, holes, 16 * end.n, from, path, TS_ERR_CKPT));
   if (!are_holes(holes, end.n, from)) TS_TRY(damaged(path));
   TS_TRY(sum_all(fd, path, holes, end.n, from, &crc));
   if (crc != end.crc) TS_TRY(damaged(path));
+  *seal = crc;
 done:
   ts_mem_free(holes);
   return err;
 }
 
-ts_err ts_seal_check(const char *path, bool *found) {
+ts_err ts_seal_check(const char *path, int64_t *seal) {
   /* Pipes have nobody to wait for. */
   const int fd = ts_file_open(path, O_RDONLY | O_NONBLOCK);
   if (fd < 0) return ts_fail_errno(TS_ERR_CKPT, path);
-  const ts_err err = check_file(fd, path, found);
+  const ts_err err = check_file(fd, path, seal);
   close(fd);
   return err;
 }

@@ -23,11 +23,13 @@ static inline int64_t ts_seal_bytes(int64_t n_holes) {
   return 16 * n_holes + 24;
 }
 
-/* Seals the file FD, which HDF5 has closed; sorts HOLES.  Local. */
-ts_err ts_seal_write(int fd, const char *path, ts_seal_hole *holes, int64_t n);
+/* Seals the file FD, which HDF5 has closed; sorts HOLES; *SEAL = the checksum.
+ * Local. */
+ts_err ts_seal_write(int fd, const char *path, ts_seal_hole *holes, int64_t n,
+                     int64_t *seal);
 /* Seals a file of parallel HDF5: the chunks of C's items are its holes.
  * Local. */
-ts_err ts_seal_chunked(const ts_ckpt *, const char *path);
-/* *FOUND: whether PATH has a seal at all; what it seals is whole, or a CKPT
- * error.  Local. */
-ts_err ts_seal_check(const char *path, bool *found);
+ts_err ts_seal_chunked(ts_ckpt *, const char *path);
+/* *SEAL = the seal's checksum, -1: PATH has no seal at all; what it seals is
+ * whole, or a CKPT error.  Local. */
+ts_err ts_seal_check(const char *path, int64_t *seal);

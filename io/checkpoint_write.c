@@ -77,6 +77,8 @@ static ts_err write_pieces(ts_saver *s, bool copied) {
                      "nodes?)",
                      s->temp, strerror(errno));
   }
+  for (int32_t i = 0; s->fill && !copied && i < s->c->n_items; i++)
+    TS_DO(s->fill(s, i, s->arg));
   for (int32_t i = 0; i < s->c->n_items; i++)
     for (int32_t k = 0; k < s->c->items[i].n_write; k++)
       if (s->c->items[i].write[k].copied == copied)
@@ -139,10 +141,8 @@ static ts_err save_all(ts_saver *s) {
   TS_DO(ts_agree(s->comm, s->first ? ts_ckpt_file_create(s) : TS_OK));
   TS_DO(ts_comm_bcast(s->comm, s->at, 8 * (int64_t)s->c->n_items, 0));
   TS_DO(write_all(s, false));
-  if (s->hooks.read) {
-    s->hooks.read(s->hooks.arg);
-    TS_DO(write_all(s, true));
-  }
+  if (s->hooks.read) s->hooks.read(s->hooks.arg);
+  TS_DO(write_all(s, true));
   TS_DO(ts_agree(s->comm, sync_file(s)));
   TS_DO(ts_agree(s->comm, collect_sums(s)));
   TS_DO(ts_agree(s->comm, s->first ? ts_ckpt_file_seal(s) : TS_OK));
@@ -193,25 +193,37 @@ ts_err ts_ckpt_save(ts_ckpt *c, const char *dir, int keep, const char *io,
   return ts_ckpt_save_hooked(c, dir, keep, comm, &hooks);
 }
 
+/* TEMP: its temporary name. */
+static ts_err save(ts_saver *s, const char *dir, const char *temp) {
+  ts_err err = TS_OK;
+  char name[64];
+  s->first = ts_comm_rank(s->comm) == 0;
+  s->file = s->fd = -1;
+  ts_ckpt_name(name, s->c->kind, s->c->step);
+  snprintf(s->dir, sizeof s->dir, "%s", dir);
+  snprintf(s->path, sizeof s->path, "%.4000s/%s", dir, name);
+  snprintf(s->temp, sizeof s->temp, "%.4000s/.%s.part", dir,
+           temp ? temp : name);
+  TS_TRY(ts_agree(s->comm, saver_start(s)));
+  TS_TRY(save_all(s));
+done:
+  if (err != TS_OK && s->first) unlink(s->temp);
+  saver_reset(s);
+  return err;
+}
+
 ts_err ts_ckpt_save_hooked(ts_ckpt *c, const char *dir, int keep, ts_comm *comm,
                            const ts_ckpt_hooks *hooks) {
-  ts_err err = TS_OK;
-  ts_saver s = {.c = c,
-                .comm = comm,
-                .first = ts_comm_rank(comm) == 0,
-                .file = -1,
-                .fd = -1,
-                .hooks = *hooks};
-  snprintf(s.dir, sizeof s.dir, "%s", dir);
-  snprintf(s.path, sizeof s.path, "%.4000s/step-%08lld.h5", dir,
-           (long long)c->step);
-  snprintf(s.temp, sizeof s.temp, "%.4000s/.step-%08lld.h5.part", dir,
-           (long long)c->step);
-  TS_TRY(ts_agree(comm, saver_start(&s)));
-  TS_TRY(save_all(&s));
-  TS_TRY(ts_agree(comm, s.first ? ts_ckpt_prune(dir, keep, s.path) : TS_OK));
-done:
-  if (err != TS_OK && s.first) unlink(s.temp);
-  saver_reset(&s);
-  return err;
+  ts_saver s = {.c = c, .comm = comm, .hooks = *hooks};
+  TS_DO(save(&s, dir, NULL));
+  return ts_agree(comm,
+                  s.first ? ts_ckpt_prune(dir, keep, s.path, true) : TS_OK);
+}
+
+ts_err ts_ckpt_save_filled(ts_ckpt *c, const char *dir, const char *temp,
+                           ts_err (*fill)(ts_saver *, int32_t i, void *arg),
+                           void *arg, ts_comm *comm) {
+  ts_saver s = {
+      .c = c, .comm = comm, .hooks = {.beat = beat}, .fill = fill, .arg = arg};
+  return save(&s, dir, temp);
 }

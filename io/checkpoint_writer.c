@@ -19,12 +19,13 @@ struct ts_ckpt_writer {
   ts_comm *comm;
   char *room;
   int64_t room_bytes;
-  int64_t n_saves;
-  int row; /* of the trace */
+  int64_t n_full; /* saves of full ones */
+  bool in_mirror; /* the newest point is, as all ranks know */
+  int row;        /* of the trace */
   /* the save under way */
   ts_ckpt job;
   bool has_job, has_thread, beside, mirror;
-  int64_t mirroring;      /* of rank 0: more is to come */
+  int64_t mirroring;      /* of rank 0: 1: more is to come; -1: it failed */
   atomic_bool waited_for; /* by the caller's thread */
   pthread_t thread;
   pthread_mutex_t lock;
@@ -141,9 +142,9 @@ typedef struct ts_telling {
   ts_err_record fault;
 } ts_telling;
 
-static void tell(ts_telling *t, bool more) {
+static void tell(ts_telling *t, int64_t how) {
   t->told = ts_now();
-  t->w->mirroring = more;
+  t->w->mirroring = how;
   if (t->err != TS_OK) return;
   t->err = ts_comm_bcast(t->w->comm, &t->w->mirroring, 8, 0);
   if (t->err != TS_OK) ts_err_take(&t->fault);
@@ -152,20 +153,20 @@ static void tell(ts_telling *t, bool more) {
 static void copied_more(void *arg) {
   ts_telling *t = arg;
   beat(t->w);
-  if (ts_now() > t->told + TELL_S) tell(t, true);
+  if (ts_now() > t->told + TELL_S) tell(t, 1);
 }
 
 static ts_err copy_to_mirror(ts_ckpt_writer *w) {
-  char path[4200];
+  char path[4200], name[64];
   ts_telling t = {.w = w, .told = ts_now()};
   const ts_ckpt_hooks hooks = {.beat = copied_more, .arg = &t};
-  snprintf(path, sizeof path, "%.4000s/step-%08lld.h5", w->o.dir,
-           (long long)w->job.step);
+  ts_ckpt_name(name, w->job.kind, w->job.step);
+  snprintf(path, sizeof path, "%.4000s/%s", w->o.dir, name);
   const bool good =
       ts_ckpt_mirror(path, w->o.mirror, w->o.keep, &hooks) == TS_OK;
   w->saved.mirrored = good ? 1 : -1;
   ts_err_take(&w->saved.mirror);
-  tell(&t, false);
+  tell(&t, good ? 0 : -1);
   if (t.err != TS_OK) ts_err_put(&t.fault);
   return t.err;
 }
@@ -173,12 +174,15 @@ static ts_err copy_to_mirror(ts_ckpt_writer *w) {
 /* Rank 0 copies, and no rank is done before: the next save, or the end of the
  * run, would wait for rank 0 and take it for dead. */
 static ts_err mirror(ts_ckpt_writer *w) {
+  w->in_mirror = false;
   if (!w->mirror) return TS_OK;
-  if (ts_comm_rank(w->comm) == 0) return copy_to_mirror(w);
-  do {
+  if (ts_comm_rank(w->comm) == 0) TS_DO(copy_to_mirror(w));
+  while (ts_comm_rank(w->comm) != 0) {
     TS_DO(ts_comm_bcast(w->comm, &w->mirroring, 8, 0));
     beat(w);
-  } while (w->mirroring);
+    if (w->mirroring < 1) break;
+  }
+  w->in_mirror = w->mirroring == 0;
   return TS_OK;
 }
 
@@ -207,6 +211,7 @@ static void write_job(ts_ckpt_writer *w, bool own) {
                            .t1 = ts_now()});
   pthread_mutex_lock(&w->lock);
   w->saved.write_s = t1 - t0;
+  w->saved.point.seal = w->job.seal;
   w->err = err;
   w->fault = fault;
   w->read = w->ended = true;
@@ -251,12 +256,16 @@ ts_err ts_ckpt_writer_save(ts_ckpt_writer *w, ts_ckpt *c, bool wait,
   w->job = *c;
   *c = (ts_ckpt){0};
   w->beside = w->o.beside && !wait;
-  w->n_saves++;
-  w->mirror = w->o.mirror && (last || w->n_saves % w->o.mirror_every == 0);
+  const bool full = w->job.kind == TS_CKPT_FULL;
+  w->n_full += full;
+  w->mirror = w->o.mirror && (full ? last || w->n_full % w->o.mirror_every == 0
+                                   : w->in_mirror);
   w->read = w->ended = false;
   w->err = TS_OK;
   w->saved = (ts_ckpt_saved){
       .step = w->job.step,
+      .kind = w->job.kind,
+      .point = {w->job.step, -1, full ? 0 : w->job.parent.number + 1},
       .beside = w->beside,
       .bytes = ts_ckpt_own_bytes(&w->job, ts_comm_rank(w->comm))};
   if (w->beside)

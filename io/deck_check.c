@@ -355,6 +355,18 @@ static void check_best(ts_deck *d, const config_setting_t *root) {
                   "does not");
 }
 
+static void check_deltas(ts_deck *d, const config_setting_t *root) {
+  const ts_config *c = d->config;
+  if (!c->checkpoint.delta_state && !c->checkpoint.delta_every)
+    ts_deck_error(d, at(root, "checkpoint.delta_state"),
+                  "checkpoint.delta_state = false is of deltas: give "
+                  "checkpoint.delta_every");
+  if (!c->checkpoint.delta_state && c->optimizer.ema > 0)
+    ts_deck_error(d, at(root, "checkpoint.delta_state"),
+                  "checkpoint.delta_state = false leaves out running means "
+                  "(optimizer.ema), which eval and predict go by");
+}
+
 void ts_deck_check(ts_deck *d, const config_setting_t *root) {
   const ts_config *c = d->config;
   check_one_of(d, root, "data.global_batch", "data.batch_per_rank",
@@ -389,6 +401,7 @@ void ts_deck_check(ts_deck *d, const config_setting_t *root) {
   check_dedup(d, root);
   check_split(d, root);
   check_validation(d, root);
+  check_deltas(d, root);
   check_best(d, root);
   check_state(d, root);
   check_report(d, root);

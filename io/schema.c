@@ -305,8 +305,20 @@ const ts_key ts_schema[] = {
          "written at the end"),
     NUMBER(DECK, checkpoint.every, INT, "0", "steps", 0, 1e15,
            "0: only at the end"),
+    NUMBER(
+        DECK, checkpoint.delta_every, INT, "0", "steps", 0, 1e15,
+        "every how many steps, between those of checkpoint.every, a delta is "
+        "written: the rows of tables that have changed since the checkpoint "
+        "or delta before, and all dense parameters.  A run goes on from a "
+        "delta as from a checkpoint; \"tessera compact\" makes one of it.  0: "
+        "none"),
+    FLAG(
+        DECK, checkpoint.delta_state, "true",
+        "deltas have the optimizers' state, too.  false: they are called "
+        "weights-N.h5, are smaller, and are for eval, predict, topk and export "
+        "by --checkpoint; a run goes on from the last full checkpoint"),
     NUMBER(DECK, checkpoint.keep, INT32, "2", "files", 1, 1000000,
-           "newest ones that stay"),
+           "newest full ones that stay, and their deltas"),
     FLAG(DECK, checkpoint.best, "false",
          "keeps the checkpoint of the best validation as best.h5; with "
          "run.stop.patience and restore \"best\" it is kept in any case"),

@@ -150,6 +150,29 @@ static __global__ void __launch_bounds__(TS_ENTRY_THREADS)
   }
 }
 
+/* Of equal keys, which lie beside each other, the first one sets the bit. */
+static __global__ void __launch_bounds__(TS_ENTRY_THREADS)
+    ts_mark_rows_kernel(ts_mark_rows_args a) {
+  ts_each<TS_ENTRY_THREADS>(a.n, [&](int64_t i) {
+    const uint32_t key = a.keys[i];
+    if (i == 0 || a.keys[i - 1] != key)
+      atomicOr(a.bits + key / 32, 1u << key % 32);
+  });
+}
+
+/* A warp for each row, of N elements of type T. */
+template <typename T>
+static __global__ void __launch_bounds__(TS_ENTRY_THREADS)
+    ts_take_rows_kernel(ts_take_rows_args a, int64_t n) {
+  const int64_t rows = TS_ENTRY_THREADS / 32;
+  for (int64_t i = blockIdx.x * rows + threadIdx.x / 32; i < a.n;
+       i += gridDim.x * rows) {
+    T *to = (T *)a.out + i * n;
+    const T *from = (const T *)a.from + (int64_t)a.rows[i] * n;
+    for (int64_t c = threadIdx.x % 32; c < n; c += 32) to[c] = from[c];
+  }
+}
+
 static ts_cuda_shape shape_of(int64_t n, int64_t per_block) {
   return ts_cuda_strided(n, per_block, TS_ENTRY_THREADS);
 }
@@ -169,6 +192,22 @@ ts_err ts_cuda_add_rows(const ts_add_rows_args *a) {
   if (a->n == 0) return TS_OK;
   return TS_CUDA_LAUNCH(ts_add_rows_kernel,
                         shape_of(a->n, TS_ENTRY_THREADS / 32), *a);
+}
+
+ts_err ts_cuda_mark_rows(const ts_mark_rows_args *a) {
+  if (a->n == 0) return TS_OK;
+  return TS_CUDA_LAUNCH(ts_mark_rows_kernel, shape_of(a->n, TS_ENTRY_THREADS),
+                        *a);
+}
+
+ts_err ts_cuda_take_rows(const ts_take_rows_args *a) {
+  const ts_cuda_shape shape = shape_of(a->n, TS_ENTRY_THREADS / 32);
+  if (a->n == 0) return TS_OK;
+  if (a->row_bytes % 4)
+    return TS_CUDA_LAUNCH(ts_take_rows_kernel<uint16_t>, shape, *a,
+                          a->row_bytes / 2);
+  return TS_CUDA_LAUNCH(ts_take_rows_kernel<uint32_t>, shape, *a,
+                        a->row_bytes / 4);
 }
 
 /* ---- where keys lie ------------------------------------------------------ */

@@ -376,9 +376,10 @@ typedef struct ts_config {
   } pipeline;
   struct {
     char *dir; /* absolute; NULL: no checkpoints ("none") */
-    int64_t every;
+    int64_t every, delta_every;
     int32_t keep;
-    bool best; /* best.h5 is kept, too */
+    bool delta_state; /* deltas have the optimizers' state, too */
+    bool best;        /* best.h5 is kept, too */
     bool async;
     int64_t buffer_mib; /* of a rank; 0: by what memory is free */
     char *mirror;       /* absolute, "": none */

@@ -26,6 +26,9 @@ const ts_command ts_commands[] = {
      "DECK --out FOLDER [--names own|torchrec] [--state] [--checkpoint "
      "best|FILE]",
      "write a checkpoint's weights as safetensors", false, ts_cmd_export},
+    {"compact", 1, "DECK [--checkpoint FILE]",
+     "make a full checkpoint of the newest delta and all that it builds on",
+     true, ts_cmd_compact},
     {"compare", 2,
      "RUN RUN [--data FILE,FILE] [--resamples N] [--seed N] [--json]",
      "say which of two runs is better, and whether by more than chance", true,

@@ -72,6 +72,7 @@ ts_err ts_cmd_train(const ts_args *);
 ts_err ts_cmd_eval(const ts_args *);
 ts_err ts_cmd_predict(const ts_args *);
 ts_err ts_cmd_topk(const ts_args *);
+ts_err ts_cmd_compact(const ts_args *);
 ts_err ts_cmd_export(const ts_args *);
 ts_err ts_cmd_compare(const ts_args *);
 ts_err ts_cmd_plan(const ts_args *);

@@ -27,7 +27,7 @@ tessera_sources += \
   src/commands/bench_tbe_case.c src/commands/bench_tbe_device.c \
   src/commands/commands.c \
   src/commands/commands.h \
-  src/commands/compare.c \
+  src/commands/compact.c src/commands/compare.c \
   src/commands/convert.c \
   src/commands/convert_sequences.c \
   src/commands/eval.c \

@@ -18,7 +18,9 @@ typedef struct ts_option {
 
 #define AT(field) offsetof(ts_args, field)
 #define DECKS                                                                  \
-  "train eval predict topk export compare plan convert generate bench tune"
+  "train eval predict topk export compact compare plan convert generate "      \
+  "bench "                                                                     \
+  "tune"
 #define ALL DECKS " init inspect plot trace help version"
 
 static const ts_option options[] = {
@@ -30,7 +32,7 @@ static const ts_option options[] = {
      "what each lane does, as a trace (bench: of step)"},
     {"--trace-steps", "A:B", AT(trace_steps), "train bench",
      "batches A up to but not B of it"},
-    {"--checkpoint", "FILE", AT(checkpoint), "eval predict topk export",
+    {"--checkpoint", "FILE", AT(checkpoint), "eval predict topk export compact",
      "its weights, not the run's newest; best: those of best.h5"},
     {"--by", "COLUMN", AT(by), "eval",
      "figures by the values of a column of the data, too"},

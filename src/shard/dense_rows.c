@@ -164,6 +164,7 @@ static ts_err update_task(void *p, ts_lane *lane) {
   ts_dense_update_args u = update_args(a);
   if (ts_dense_optim_has_norms(u.optim)) u.stats = a->d->stats;
   TS_DO(a->d->kernels->dense_update(&u, 1));
+  ts_tbe_mark_all(a->d->tbe);
   return a->d->kernels->zero(a->d->grad.ptr, (size_t)u.n * 4);
 }
 

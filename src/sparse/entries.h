@@ -54,3 +54,23 @@ typedef struct ts_add_rows_args {
   int64_t n;
   int32_t dim;
 } ts_add_rows_args;
+
+/* Kernel mark_rows: bit keys[i] % 32 of bits[keys[i] / 32] is set; the other
+ * bits stay. */
+typedef struct ts_mark_rows_args {
+  uint32_t *bits;
+  const uint32_t *keys; /* (n) ascending, equal ones beside each other */
+  int64_t n;
+} ts_mark_rows_args;
+
+/* Kernel take_rows: out[i] = from[rows[i]], rows of ROW_BYTES bytes, which are
+ * a multiple of 2. */
+typedef struct ts_take_rows_args {
+  void *out;            /* (n, row_bytes) */
+  const void *from;     /* (rows, row_bytes) */
+  const uint32_t *rows; /* (n) */
+  int64_t n, row_bytes;
+} ts_take_rows_args;
+
+/* The same in the host's memory alone, whatever the device: slow tiers. */
+void ts_take_rows(const ts_take_rows_args *);

@@ -73,6 +73,8 @@ struct ts_entries_args; /* sparse/entries.h */
 struct ts_append_args;
 struct ts_find_args;
 struct ts_add_rows_args;
+struct ts_mark_rows_args;
+struct ts_take_rows_args;
 
 /* add (to, from, n): to[i] += from[i]; both in device memory. */
 #define TS_SPARSE_KERNELS(X)                                                   \
@@ -93,4 +95,6 @@ struct ts_add_rows_args;
   X(append, (const struct ts_append_args *))                                   \
   X(find, (const struct ts_find_args *))                                       \
   X(add, (float *, const float *, int64_t))                                    \
-  X(add_rows, (const struct ts_add_rows_args *))
+  X(add_rows, (const struct ts_add_rows_args *))                               \
+  X(mark_rows, (const struct ts_mark_rows_args *))                             \
+  X(take_rows, (const struct ts_take_rows_args *))

@@ -1,6 +1,7 @@
 /* kernels_entries.c - the host's kernels around the row update: plain C, they
  * wait for memory. */
 #include <omp.h>
+#include <string.h>
 
 #include "base/mem.h"
 #include "runtime/backends.h"
@@ -105,11 +106,52 @@ done:
   return err;
 }
 
+/* Keys ascend, so threads share no more than the words where their parts meet:
+ * those alone are set for several at once. */
+static void mark_part(const ts_mark_rows_args *a, int64_t from, int64_t to) {
+  const uint32_t first = a->keys[from] / 32, last = a->keys[to - 1] / 32;
+  for (int64_t i = from; i < to;) {
+    const uint32_t word = a->keys[i] / 32;
+    uint32_t bits = 0;
+    for (; i < to && a->keys[i] / 32 == word; i++)
+      bits |= UINT32_C(1) << a->keys[i] % 32;
+    if (word == first || word == last)
+      __atomic_fetch_or(&a->bits[word], bits, __ATOMIC_RELAXED);
+    else
+      a->bits[word] |= bits;
+  }
+}
+
+static ts_err mark_rows(const ts_mark_rows_args *a) {
+#pragma omp parallel if (a->n > 4096)
+  {
+    const int64_t n = omp_get_num_threads(), k = omp_get_thread_num();
+    const int64_t from = a->n * k / n, to = a->n * (k + 1) / n;
+    if (from < to) mark_part(a, from, to);
+  }
+  return TS_OK;
+}
+
+void ts_take_rows(const ts_take_rows_args *a) {
+  const size_t row = (size_t)a->row_bytes;
+#pragma omp parallel for schedule(static) if (a->n > 1024)
+  for (int64_t i = 0; i < a->n; i++)
+    memcpy((char *)a->out + (size_t)i * row,
+           (const char *)a->from + a->rows[i] * row, row);
+}
+
+static ts_err take_rows(const ts_take_rows_args *a) {
+  ts_take_rows(a);
+  return TS_OK;
+}
+
 void ts_entry_kernels_host(ts_kernels *k) {
   k->entries = entries;
   k->append = append;
   k->find = find;
   k->add = add;
   k->add_rows = add_rows;
+  k->mark_rows = mark_rows;
+  k->take_rows = take_rows;
   k->average_rows = average_rows;
 }

@@ -35,6 +35,7 @@ tessera_sources += \
   src/sparse/tbe_keep.c \
   src/sparse/tbe_prefetch.c \
   src/sparse/tbe_replica.c \
+  src/sparse/tbe_touched.c \
   src/sparse/tier.c \
   src/sparse/tier.h \
   src/sparse/hold_clock.c \

@@ -138,7 +138,7 @@ void ts_tbe_destroy(ts_tbe *t) {
       &t->keys[0],  &t->keys[1],   &t->order[0], &t->order[1],  &t->bag_of,
       &t->grad_at,  &t->bag_scale, &t->sums,     &t->sum_keys,  &t->stats,
       &t->message,  &t->place,     &t->work,     &t->kept_sums, &t->kept_keys,
-      &t->ahead[0], &t->ahead[1]};
+      &t->ahead[0], &t->ahead[1],  &t->touched};
   for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++)
     ts_buffer_reset(buffers[i]);
   void *arrays[] = {t->tables,      t->row_base, t->feature_base, t->first_col,

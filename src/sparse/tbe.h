@@ -6,6 +6,7 @@
 
 #include "base/config.h"
 #include "runtime/device.h"
+#include "runtime/staging.h"
 #include "kernel_table.h"
 #include "sparse/row_optim.h"
 #include "sparse/tier.h"
@@ -173,6 +174,19 @@ const ts_row_optim *ts_tbe_optim(const ts_tbe *);
 void *ts_tbe_rows(ts_tbe *, int32_t t, int state, int32_t *cols,
                   ts_dtype *dtype);
 ts_err ts_tbe_flush(ts_tbe *);
+/* tbe_touched.c: which rows are updated, from track on, or from forget on; the
+ * lanes are idle.  touched: *ROWS (*n, owned by the caller) ascend, those of
+ * rows [row0, row0 + n_rows) of table T's shard, counted from row0; never one
+ * too few.  take: these rows of STATE (-1: weights), in the host's memory, to
+ * OUT (n, cols of that state); true after flush, as above. */
+ts_err ts_tbe_track(ts_tbe *, ts_staging *);
+ts_err ts_tbe_forget_touched(ts_tbe *, ts_staging *);
+ts_err ts_tbe_touched(ts_tbe *, ts_staging *, int32_t t, int64_t row0,
+                      int64_t n_rows, uint32_t **rows, int64_t *n);
+ts_err ts_tbe_take(ts_tbe *, ts_staging *, void *out, int32_t t, int state,
+                   int64_t row0, const uint32_t *rows, int64_t n);
+/* Only in tasks: an update of all rows by others (shard/dense_rows.c). */
+void ts_tbe_mark_all(ts_tbe *);
 ts_err ts_tbe_reload(ts_tbe *);
 int64_t ts_tbe_bytes(const ts_tbe *); /* weights and state */
 bool ts_tbe_is_cached(const ts_tbe *);

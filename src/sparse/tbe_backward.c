@@ -295,6 +295,7 @@ static ts_err backward_task(void *p, ts_lane *lane) {
   ts_row_update_args a = ts_tbe_update_args(t, arg->lr_factor, arg->pass);
   TS_DO(ts_tbe_entries(t, &a, arg->grad, &arg->input));
   TS_DO(ts_tbe_locate(t, &a.place, a.keys, a.n));
+  TS_DO(ts_tbe_mark(t, a.keys, a.n));
   return t->kernels->row_update(&a);
 }
 

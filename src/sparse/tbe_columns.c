@@ -39,8 +39,8 @@ static ts_err stage_task(void *p, ts_lane *lane) {
   ts_tbe *t = arg->tbe;
   const uint32_t *place;
   if (!t->n_sums) return TS_OK;
-  const ts_err err = ts_tbe_locate(t, &place, t->sum_keys.ptr, t->n_sums);
-  if (err != TS_OK) return err;
+  TS_DO(ts_tbe_locate(t, &place, t->sum_keys.ptr, t->n_sums));
+  if (arg->round < 0) TS_DO(ts_tbe_mark(t, t->sum_keys.ptr, t->n_sums));
   ts_row_update_args a = ts_tbe_update_args(t, arg->lr_factor, arg->pass);
   a.work = t->work.ptr;
   const ts_row_stage_args stage = {.update = &a,

@@ -42,6 +42,8 @@ struct ts_tbe {
   /* tbe_keep.c: rows of the step's earlier micro-batches */
   ts_buffer kept_sums, kept_keys; /* (kept_max, dim) f32, (kept_max) */
   int64_t n_kept, kept_max;
+  ts_buffer touched; /* (row_base[n_tables] + 31) / 32 words; or not owned */
+  bool touched_all;
 };
 
 /* BAGS, which are IN's, of rows' means at the end of pass AT, made in the
@@ -66,6 +68,9 @@ ts_err ts_tbe_locate(ts_tbe *, const uint32_t **place, const uint32_t *keys,
 /* The same, with what is kept of earlier micro-batches, which is used up. */
 ts_err ts_tbe_entries(ts_tbe *, ts_row_update_args *, const float *grad,
                       const ts_tbe_input *);
+/* tbe_touched.c, in tasks: rows KEYS (n, ascending) of the group are updated;
+ * nothing where they are not tracked. */
+ts_err ts_tbe_mark(ts_tbe *, const uint32_t *keys, int64_t n);
 /* Sums of INPUT's distinct rows alone into sums, sum_keys, n_sums. */
 ts_err ts_tbe_sum_batch(ts_tbe *, const float *grad, const ts_tbe_input *);
 /* With what is kept. */

@@ -85,6 +85,7 @@ static ts_err apply_task(void *p, ts_lane *lane) {
   ts_row_update_args a = ts_tbe_update_args(t, arg->lr_factor, arg->pass);
   TS_DO(ts_tbe_sort_sums(t, &a, base, n));
   TS_DO(ts_tbe_locate(t, &a.place, a.keys, n));
+  TS_DO(ts_tbe_mark(t, a.keys, n));
   return t->kernels->row_update(&a);
 }
 

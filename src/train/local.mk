@@ -7,6 +7,7 @@ tessera_sources += \
   src/train/embeddings.h \
   src/train/calibration.c \
   src/train/calibration.h \
+  src/train/compact.c src/train/compact.h \
   src/train/compare.c \
   src/train/compare.h \
   src/train/eval.c \
@@ -78,7 +79,7 @@ tessera_sources += \
   src/train/stages.c \
   src/train/stages_input.c \
   src/train/state.c \
-  src/train/state_dense.c \
+  src/train/state_dense.c src/train/state_tables.c src/train/state_tables.h \
   src/train/state_means.c \
   src/train/state_dense.h \
   src/train/ranking.c \

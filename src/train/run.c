@@ -19,14 +19,23 @@
 
 /* ---- saving -------------------------------------------------- */
 
-ts_err ts_run_save(ts_run *r, bool wait, bool last) {
+ts_err ts_run_save(ts_run *r, int how) {
+  const bool delta = how & TS_SAVE_DELTA;
   if (!r->config->checkpoint.dir) return TS_OK;
-  if (r->saved_step != r->t->step) {
+  if (r->saved_step != r->t->step || (r->saved_delta && !delta)) {
+    bool full;
     if (r->t->pipeline->fence) TS_DO(r->t->pipeline->fence(r->t));
-    TS_DO(ts_saves_save(&r->saves, &r->state, r->train, wait, last, r->log));
+    TS_DO(ts_saves_save(&r->saves, &r->state, r->train, how, &full, r->log));
     r->saved_step = r->t->step;
+    r->saved_delta = !full;
   }
-  if (wait) TS_DO(ts_saves_finish(&r->saves, r->log));
+  if (how & TS_SAVE_WAIT) TS_DO(ts_saves_finish(&r->saves, r->log));
+  return TS_OK;
+}
+
+ts_err ts_run_loaded(ts_run *r, const char *path, bool lacks) {
+  TS_DO(ts_saves_loaded(&r->saves, path, lacks));
+  r->saved_delta = r->saves.point.number > 0;
   return TS_OK;
 }
 
@@ -119,15 +128,18 @@ static ts_err after_step(ts_run *r) {
   const int64_t step = r->t->step;
   const bool log = step % c->run.log_every == 0 || step == r->last_step;
   const bool every = c->checkpoint.every > 0 && step % c->checkpoint.every == 0;
+  const bool delta =
+      c->checkpoint.delta_every > 0 && step % c->checkpoint.delta_every == 0;
   const bool looks = ts_run_is_eval_step(r) || ts_run_is_valid_step(r);
-  if (log || every || looks || r->last.stop) {
+  if (log || every || delta || looks || r->last.stop) {
     if (r->t->late) TS_DO(ts_settle(r->t, ts_stage_fetch(r->t, &r->last)));
     TS_DO(ts_run_check_nan(r));
   }
   TS_DO(gather_metrics(r->t));
   if (log) TS_DO(ts_settle(r->t, log_step(r)));
   /* The save comes first: who is killed in a long evaluation loses nothing. */
-  if (every && step < r->last_step) TS_DO(ts_run_save(r, false, false));
+  if ((every || delta) && step < r->last_step)
+    TS_DO(ts_run_save(r, every ? 0 : TS_SAVE_DELTA));
   return ts_run_look(r);
 }
 
@@ -165,7 +177,7 @@ static ts_err one_step(ts_run *r, bool *end) {
 }
 
 static ts_err stop_here(ts_run *r) {
-  TS_DO(ts_run_save(r, true, false));
+  TS_DO(ts_run_save(r, TS_SAVE_WAIT | TS_SAVE_DELTA));
   ts_info("stopped at step %lld of %lld; the same command goes on from there",
           (long long)r->t->step, (long long)r->last_step);
   return ts_fail(TS_ERR_STOPPED, "stopped at step %lld", (long long)r->t->step);
@@ -191,7 +203,7 @@ static ts_err loop(ts_run *r) {
   /* Evaluate the weights that would be saved, also where nothing is saved. */
   if (r->t->pipeline->fence) TS_DO(r->t->pipeline->fence(r->t));
   TS_DO(ts_run_restore_best(r));
-  TS_DO(ts_run_save(r, true, true));
+  TS_DO(ts_run_save(r, TS_SAVE_WAIT | TS_SAVE_LAST));
   TS_DO(ts_run_evaluate(r));
   if (r->eval && r->last.stop == 1) TS_DO(stop_here(r));
   return TS_OK;
@@ -254,6 +266,7 @@ static ts_err set_up(ts_run *r, const ts_run_options *o) {
   TS_DO(ts_report_in_flight(r->t));
   TS_DO(ts_agree(r->t->control, ts_run_open_logs(r)));
   TS_DO(ts_saves_create(&r->saves, r->t, &r->state, r->train));
+  TS_DO(ts_run_loaded(r, r->loaded, r->state.lacks));
   return ts_run_trace_open(&r->trace, r->config, &o->trace,
                            r->state.loader.step, r->t->control);
 }
@@ -263,6 +276,7 @@ static void tear_down(ts_run *r) {
   if (r->loader) ts_pipeline_drain(r->t, r->loader);
   ts_loader_destroy(r->loader);
   ts_saves_destroy(&r->saves);
+  ts_mem_free(r->loaded);
   ts_source_close(r->train);
   ts_source_close(r->valid);
   ts_source_close(r->eval);

@@ -75,7 +75,7 @@ static void say_best(const ts_run *r, bool better, double rate) {
 
 static ts_err keep_best(ts_run *r) {
   if (!ts_best_is_kept(r->config)) return TS_OK;
-  TS_DO(ts_run_save(r, false, false));
+  TS_DO(ts_run_save(r, 0));
   return ts_saves_best(&r->saves);
 }
 

@@ -22,6 +22,8 @@ typedef struct ts_run {
   int64_t first_step;                      /* where this process began */
   int64_t last_step;         /* the step after which the run is done */
   int64_t saved_step;        /* of the newest checkpoint, -1: none */
+  bool saved_delta;          /* it is a delta */
+  char *loaded;              /* owned: the file that it went on from, or NULL */
   int64_t n_skipped, n_back; /* steps left out; of them, back for */
   int64_t n_bad, n_bad_ids;  /* this rank's, of the batches trained on */
   ts_saves saves;
@@ -31,9 +33,12 @@ typedef struct ts_run {
   ts_cache_report cache;
 } ts_run;
 
-/* run.c: saves the trainer's step, where it is not saved yet.  WAIT: the run
- * ends or stops behind it.  Collective. */
-ts_err ts_run_save(ts_run *, bool wait, bool last);
+/* run.c: saves the trainer's step, where it is not saved yet, HOW as
+ * train/saves.h has it.  Collective. */
+ts_err ts_run_save(ts_run *, int how);
+/* The trainer's state is that of the file PATH (NULL: of none), which LACKS
+ * some of it or not.  Collective. */
+ts_err ts_run_loaded(ts_run *, const char *path, bool lacks);
 /* This rank wants the run (RUN) to end here: told to, or its time is nearly
  * over.  Local. */
 bool ts_run_wants_stop(const void *run);

@@ -50,6 +50,7 @@ static ts_err roll_back(ts_run *r, const char *what) {
   TS_TRY(ts_pipeline_forget(r->t));
   TS_TRY(ts_trainer_load(r->t, NULL, &old, &taken));
   r->saved_step = r->t->step;
+  TS_TRY(ts_run_loaded(r, taken.text, old.lacks));
   TS_TRY(ts_settle(r->t, forget_lines(r, failed)));
   ts_note("step %lld: %s not finite; weights and optimizers are back at step "
           "%lld, the data goes on",

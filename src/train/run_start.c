@@ -215,6 +215,7 @@ ts_err ts_run_start_weights(ts_run *r) {
   r->saved_step = taken.text ? r->t->step : -1;
   if (taken.text) {
     ts_info("resumed at step %lld from %s", (long long)r->t->step, taken.text);
+    TS_TRY(ts_settle(r->t, ts_mem_strdup(&r->loaded, taken.text)));
     goto done;
   }
   if (!strcmp(c->checkpoint.resume, "must"))

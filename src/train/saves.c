@@ -3,10 +3,12 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/log.h"
 #include "base/str.h"
 #include "runtime/trace.h"
+#include "train/state_tables.h"
 
 /* ---- the buffer ---------------------------------------------------------- */
 
@@ -47,7 +49,7 @@ done:
 ts_err ts_saves_create(ts_saves *s, ts_trainer *t, const ts_run_state *state,
                        ts_source *train) {
   const ts_config *c = t->config;
-  *s = (ts_saves){.t = t, .best = -1, .written = -1};
+  *s = (ts_saves){.t = t, .best = -1, .written = -1, .point = {.step = -1}};
   if (!c->checkpoint.dir) return TS_OK;
   const ts_ckpt_writer_options o = {
       .dir = c->checkpoint.dir,
@@ -61,6 +63,7 @@ ts_err ts_saves_create(ts_saves *s, ts_trainer *t, const ts_run_state *state,
       .node_size = ts_world_node_size(t->world),
       .n_threads = t->n_threads};
   TS_DO(ts_ckpt_writer_create(&s->writer, &o, t->world));
+  TS_DO(ts_settle(t, ts_state_track(t)));
   if (c->checkpoint.async && c->checkpoint.every > 0)
     TS_DO(prepare(s, state, train));
   return TS_OK;
@@ -78,15 +81,18 @@ static double mb_per_s(double bytes, double seconds) {
 }
 
 static void say_saved(const ts_save_figures *f) {
-  char bytes[32];
+  char bytes[32], what[128] = "checkpoint";
   ts_str_bytes(bytes, f->bytes);
+  if (f->base >= 0)
+    snprintf(what, sizeof what, "delta on step %lld, %lld of %lld rows,",
+             (long long)f->base, (long long)f->n_rows, (long long)f->of_rows);
   if (f->beside)
-    ts_info("checkpoint of step %lld: training waited %.1f ms, and went on "
+    ts_info("%s of step %lld: training waited %.1f ms, and went on "
             "while %s were written in %.2f s, %.0f MB/s",
-            (long long)f->step, 1e3 * f->stall_s, bytes, f->write_s,
+            what, (long long)f->step, 1e3 * f->stall_s, bytes, f->write_s,
             mb_per_s((double)f->bytes, f->write_s));
   else
-    ts_info("checkpoint of step %lld written in %.2f s, %s, %.0f MB/s",
+    ts_info("%s of step %lld written in %.2f s, %s, %.0f MB/s", what,
             (long long)f->step, f->stall_s, bytes,
             mb_per_s((double)f->bytes, f->write_s));
 }
@@ -142,21 +148,30 @@ static void take(ts_saves *s, const ts_ckpt_saved *saved) {
   say_mirror(s, saved);
   s->line = *f;
   s->has_line = true;
+  s->point = saved->point;
+  if (saved->kind != TS_CKPT_FULL) return;
   s->written = saved->step;
   look_best(s);
 }
 
 ts_err ts_saves_line(ts_saves *s, ts_metrics_log *log) {
-  static const char *const names[] = {"stall_ms", "bytes", "write_ms",
-                                      "mbytes_per_s", "beside"};
+  static const char *const names[] = {"stall_ms",     "bytes",  "write_ms",
+                                      "mbytes_per_s", "beside", "base",
+                                      "rows"};
   const ts_save_figures *f = &s->line;
   if (!s->has_line) return TS_OK;
   s->has_line = false;
-  const double v[] = {1e3 * f->stall_s, (double)f->bytes, 1e3 * f->write_s,
-                      mb_per_s((double)f->bytes, f->write_s), f->beside};
+  const bool delta = f->base >= 0;
+  const double v[] = {1e3 * f->stall_s,
+                      (double)f->bytes,
+                      1e3 * f->write_s,
+                      mb_per_s((double)f->bytes, f->write_s),
+                      f->beside,
+                      delta ? (double)f->base : NAN,
+                      delta ? (double)f->n_rows : NAN};
   return ts_metrics_log_line(log, &(ts_metrics_line){.step = f->step,
                                                      .event = "checkpoint",
-                                                     .n = 5,
+                                                     .n = 7,
                                                      .names = names,
                                                      .values = v});
 }
@@ -221,16 +236,45 @@ static ts_err finish_before(ts_saves *s, ts_metrics_log *log, double began) {
   return TS_OK;
 }
 
+/* So many files are open at once when the last one is read. */
+enum { MOST_DELTAS = 200 };
+
+static ts_ckpt_kind kind_of(const ts_saves *s, int how) {
+  const ts_config *c = s->t->config;
+  const bool mirrored = (how & TS_SAVE_LAST) && ts_mirror_of(c);
+  if (!(how & TS_SAVE_DELTA) || !c->checkpoint.delta_every || mirrored ||
+      s->point.step < 0 || s->point.step >= s->t->step ||
+      s->point.number >= MOST_DELTAS)
+    return TS_CKPT_FULL;
+  return c->checkpoint.delta_state ? TS_CKPT_DELTA : TS_CKPT_WEIGHTS;
+}
+
+/* Of a delta: what it builds on, and how many rows that were. */
+static void count_rows(ts_saves *s, const ts_ckpt *c) {
+  s->now.base = c->parent.step;
+  for (int32_t i = 0; i < c->n_items; i++)
+    if (!strncmp(c->items[i].name, "delta/rows/", 11))
+      s->now.n_rows += c->items[i].rows;
+  for (int32_t i = 0; i < s->t->config->n_tables; i++)
+    s->now.of_rows += s->t->config->tables[i].rows;
+}
+
 static ts_err begin(ts_saves *s, const ts_run_state *state, ts_source *train,
-                    bool wait, bool last) {
+                    int how, bool *full) {
   ts_err err = TS_OK;
-  ts_ckpt c = {0};
+  ts_ckpt c = {.kind = kind_of(s, how), .parent = s->point};
   const ts_section before = ts_watch_enter(TS_SECTION_SAVE);
+  *full = c.kind == TS_CKPT_FULL;
+  /* Rank 0 alone knows the seal of what it has written. */
+  if (!*full)
+    TS_TRY(ts_comm_bcast(s->t->control, &c.parent, sizeof c.parent, 0));
   TS_TRY(ts_trainer_describe(s->t, state, train, &c));
-  s->now = (ts_save_figures){.step = s->t->step};
+  s->now = (ts_save_figures){.step = s->t->step, .base = -1};
+  if (!*full) count_rows(s, &c);
   s->now.bytes = ts_ckpt_own_bytes(&c, s->t->rank);
   TS_TRY(ts_comm_sum_i64(s->t->control, &s->now.bytes, 1));
-  TS_TRY(ts_ckpt_writer_save(s->writer, &c, wait, last));
+  TS_TRY(ts_ckpt_writer_save(s->writer, &c, how & TS_SAVE_WAIT,
+                             how & TS_SAVE_LAST));
 done:
   ts_watch_enter(before);
   ts_ckpt_reset(&c);
@@ -238,15 +282,35 @@ done:
 }
 
 ts_err ts_saves_save(ts_saves *s, const ts_run_state *state, ts_source *train,
-                     bool wait, bool last, ts_metrics_log *log) {
+                     int how, bool *full, ts_metrics_log *log) {
   ts_err err = TS_OK;
   const double t0 = ts_now();
+  *full = true;
   if (!s->writer) return TS_OK;
   TS_TRY(finish_before(s, log, t0));
-  TS_TRY(begin(s, state, train, wait, last));
+  TS_TRY(begin(s, state, train, how, full));
   s->now.stall_s = ts_now() - t0;
-  if (wait) TS_TRY(ts_saves_finish(s, log));
+  if (how & TS_SAVE_WAIT) TS_TRY(ts_saves_finish(s, log));
 done:
   ts_timer_add("checkpoint", ts_now() - t0);
   return err;
+}
+
+static bool is_own(const ts_config *c, const char *path) {
+  const size_t n = strlen(c->checkpoint.dir);
+  return !strncmp(path, c->checkpoint.dir, n) && path[n] == '/' &&
+         !strchr(path + n + 1, '/');
+}
+
+/* Rank 0 reads the seal: one that can't be read is no parent. */
+ts_err ts_saves_loaded(ts_saves *s, const char *path, bool lacks) {
+  const ts_config *c = s->t->config;
+  ts_ckpt_point point = {.step = -1};
+  if (!s->writer || !c->checkpoint.delta_every) return TS_OK;
+  if (s->t->rank == 0 && path && !lacks && is_own(c, path) &&
+      ts_ckpt_point_of(&point, path) != TS_OK)
+    ts_err_clear();
+  if (point.seal < 0) point.step = -1;
+  s->point = point;
+  return ts_comm_bcast(s->t->control, &s->point, sizeof s->point, 0);
 }

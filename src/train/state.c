@@ -1,8 +1,7 @@
 /* state.c - a trainer as a checkpoint, and back.
  *
- * Tables are described by global rows, so any plan on any number of ranks
- * can read them; what every rank holds is written by rank 0 (dense
- * parameters) or in slices (data_parallel tables). */
+ * What every rank holds of dense parameters is written by rank 0; tables:
+ * state_tables.c. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -15,136 +14,7 @@
 #include "io/split.h"
 #include "train/planning.h"
 #include "train/state_dense.h"
-
-/* ---- tables -------------------------------------------------------------- */
-
-/* Items of table I are at items[first[i]] (weights) and after it (states from
- * first_state on); every rank lists all tables, also those of which it holds
- * nothing. */
-typedef struct ts_describe {
-  ts_trainer *t;
-  ts_ckpt *ckpt;
-  int32_t *first; /* (n_tables) */
-  bool with_state;
-} ts_describe;
-
-/* Without state: those of a mean, where it takes the rows' place. */
-static int first_state(const ts_describe *d, const ts_row_optim *optim) {
-  if (d->with_state) return 0;
-  return optim->averages && !d->t->training ? optim->n_states - 2
-                                            : optim->n_states;
-}
-
-static ts_err add_table(ts_describe *d, int32_t i) {
-  ts_err err = TS_OK;
-  const ts_table_config *c = &d->t->config->tables[i];
-  const ts_row_optim optim = ts_row_optim_of(c);
-  const bool dense = ts_param_is_table(c);
-  ts_optim_config own;
-  ts_str full = {0}, name = {0};
-  ts_ckpt_item *item;
-  d->first[i] = d->ckpt->n_items;
-  TS_TRY(ts_param_table_name(&full, c));
-  if (dense) TS_TRY(ts_param_optim_named(&own, d->t->config, full.text));
-  const int n_states = dense ? ts_dense_optim_n_states(&own) : optim.n_states;
-  const int first = dense && !d->with_state ? n_states : first_state(d, &optim);
-  TS_TRY(ts_str_append(&name, "model/%s", full.text));
-  TS_TRY(
-      ts_ckpt_add_item(d->ckpt, name.text, c->dtype, c->rows, c->dim, &item));
-  for (int k = first; k < n_states; k++) {
-    ts_str_reset(&name);
-    TS_TRY(ts_str_append(&name, "optim/%s/%s", full.text,
-                         dense ? ts_dense_optim_state_name(&own, k)
-                               : optim.state[k].name));
-    TS_TRY(ts_ckpt_add_item(d->ckpt, name.text, TS_F32, c->rows,
-                            !dense && optim.state[k].per_row ? 0 : c->dim,
-                            &item));
-    item->optional = !dense && optim.averages && k >= optim.n_states - 2;
-  }
-done:
-  ts_str_reset(&full);
-  ts_str_reset(&name);
-  return err;
-}
-
-/* Rows that this rank writes of a shard: all, or where every rank has all of
- * them a slice. */
-static void written_rows(const ts_describe *d, int32_t table, const ts_shard *s,
-                         int64_t *row0, int64_t *n) {
-  *row0 = s->row0;
-  *n = s->n_rows;
-  if (!ts_shard_kind_is_replicated(d->t->plan->tables[table].kind)) return;
-  const int64_t w = d->t->n_ranks, r = d->t->rank;
-  *row0 = s->n_rows * r / w;
-  *n = s->n_rows * (r + 1) / w - *row0;
-}
-
-/* All ranks' shards of an item of table I, where they hold columns of its rows.
- */
-static ts_err add_columns(ts_describe *d, int32_t i, ts_ckpt_item *item) {
-  const ts_table_plan *p = &d->t->plan->tables[i];
-  if (!item->cols || p->shards[0].n_cols == item->cols) return TS_OK;
-  for (int32_t k = 0; k < p->n_shards; k++) {
-    const ts_shard *s = &p->shards[k];
-    TS_DO(
-        ts_ckpt_add_columns(item, (ts_ckpt_columns){s->rank, s->row0, s->n_rows,
-                                                    s->col0, s->n_cols, NULL}));
-  }
-  return TS_OK;
-}
-
-/* This rank's memory of shard S, among its item's columns. */
-static void own_columns(ts_ckpt_item *item, const ts_shard *s, void *rows) {
-  for (int32_t k = 0; k < item->n_columns; k++)
-    if (item->columns[k].rank == s->rank && item->columns[k].row0 == s->row0 &&
-        item->columns[k].col0 == s->col0)
-      item->columns[k].ptr = rows;
-}
-
-static ts_err add_shard(void *arg, int32_t table, const ts_shard *s,
-                        ts_tbe *tbe, int32_t number) {
-  ts_describe *d = arg;
-  const ts_row_optim *optim = ts_tbe_optim(tbe);
-  const int first = first_state(d, optim);
-  int64_t row0, n_rows;
-  written_rows(d, table, s, &row0, &n_rows);
-  for (int k = first - 1; k < optim->n_states; k++) {
-    const int state = k < first ? -1 : k;
-    ts_ckpt_item *item = &d->ckpt->items[d->first[table] + 1 + k - first];
-    int32_t cols;
-    ts_dtype dtype;
-    char *rows = ts_tbe_rows(tbe, number, state, &cols, &dtype);
-    const int64_t row_bytes = (int64_t)ts_dtype_bytes(dtype) * cols;
-    if (item->n_columns) {
-      own_columns(item, s, rows);
-      continue;
-    }
-    /* All column shards hold the same state per row: the first one writes it.
-     */
-    if (s->col0 == 0)
-      TS_DO(ts_ckpt_add_piece(item, true, false, row0, n_rows,
-                              rows + (row0 - s->row0) * row_bytes));
-    TS_DO(ts_ckpt_add_piece(item, false, true, s->row0, s->n_rows, rows));
-  }
-  return TS_OK;
-}
-
-static ts_err describe_tables(ts_trainer *t, ts_ckpt *ckpt, bool with_state) {
-  ts_err err = TS_OK;
-  ts_describe d = {.t = t, .ckpt = ckpt, .with_state = with_state};
-  TS_TRY(ts_mem_array(&d.first, t->config->n_tables, sizeof *d.first,
-                      TS_TAG_CHECKPOINT));
-  for (int32_t i = 0; i < t->config->n_tables; i++) {
-    const int32_t before = ckpt->n_items;
-    TS_TRY(add_table(&d, i));
-    for (int32_t k = before; k < ckpt->n_items; k++)
-      TS_TRY(add_columns(&d, i, &ckpt->items[k]));
-  }
-  TS_TRY(ts_ebc_each_shard(t->ebc, add_shard, &d));
-done:
-  ts_mem_free(d.first);
-  return err;
-}
+#include "train/state_tables.h"
 
 /* ---- values -------------------------------------------------------------- */
 
@@ -297,7 +167,7 @@ static ts_err flush(ts_trainer *t) {
 static ts_err describe(ts_trainer *t, ts_ckpt *ckpt, bool with_state) {
   TS_DO(ts_settle(t, ts_ckpt_on(ckpt, t->device)));
   TS_DO(ts_settle(t, flush(t)));
-  TS_DO(ts_settle(t, describe_tables(t, ckpt, with_state)));
+  TS_DO(ts_state_tables(t, ckpt, with_state));
   return ts_settle(t, ts_state_dense(t, ckpt, with_state));
 }
 
@@ -309,10 +179,11 @@ ts_err ts_trainer_describe_weights(ts_trainer *t, ts_ckpt *ckpt,
 ts_err ts_trainer_describe(ts_trainer *t, const ts_run_state *state,
                            ts_source *train, ts_ckpt *ckpt) {
   ckpt->step = t->step;
-  TS_DO(describe(t, ckpt, true));
+  TS_DO(describe(t, ckpt, ckpt->kind != TS_CKPT_WEIGHTS));
   TS_DO(ts_settle(t, add_meta(t, ckpt)));
   TS_DO(ts_settle(t, add_loader(t, ckpt, state, train)));
-  return ts_settle(t, each_metric(t, ckpt, NULL));
+  TS_DO(ts_settle(t, each_metric(t, ckpt, NULL)));
+  return ts_settle(t, ts_state_forget_touched(t, ckpt));
 }
 
 /* ---- load ---------------------------------------------------------------- */
@@ -365,6 +236,8 @@ ts_err ts_trainer_load(ts_trainer *t, const char *path, ts_run_state *state,
   if (!t->training && missing.text)
     TS_THROW(TS_ERR_CKPT, "%s lacks %s", taken->text, missing.text);
   t->step = ts_state_step(&ckpt);
+  for (int32_t i = 0; i < ckpt.n_items; i++)
+    state->lacks |= ckpt.items[i].absent;
   TS_TRY(ts_settle(t, take_state(&ckpt, state)));
   if (t->training) TS_TRY(ts_settle(t, ts_split_check(t->config, &ckpt)));
   if (!t->training) t->negatives = ts_negatives_of(t->config, &ckpt);

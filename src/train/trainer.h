@@ -264,10 +264,12 @@ typedef struct ts_run_state {
   double trained_s;   /* seconds spent in earlier runs */
   int64_t n_samples;  /* trained on since the first start */
   ts_best best;
+  bool lacks; /* the checkpoint that was loaded had not all that there is */
 } ts_run_state;
 
-/* Describes the content of a checkpoint of this step; memory is pointed to, not
- * copied.  Collective. */
+/* Describes the content of a checkpoint of this step, of the kind that it says
+ * it is; memory is pointed to, not copied, but rows that have changed.  From
+ * here on rows count as changed once they are updated again.  Collective. */
 ts_err ts_trainer_describe(ts_trainer *, const ts_run_state *, ts_source *train,
                            ts_ckpt *);
 /* The deck's second folder, NULL: none. */

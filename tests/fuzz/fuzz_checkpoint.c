@@ -64,7 +64,7 @@ static ts_str make(void) {
 static void seal(const char *path) {
   const int fd = open(path, O_RDWR);
   FUZZ_CHECK(fd >= 0);
-  FUZZ_CHECK(ts_seal_write(fd, path, NULL, 0) == TS_OK);
+  FUZZ_CHECK(ts_seal_write(fd, path, NULL, 0, &(int64_t){0}) == TS_OK);
   close(fd);
 }
 

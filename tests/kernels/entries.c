@@ -67,7 +67,7 @@ static void check_entries(shape s, bool weighted, bool mean) {
   kt_check(run_entries, &a);
 }
 
-KT_CONTRACT("entries append add add_rows find")
+KT_CONTRACT("entries append add add_rows find mark_rows take_rows")
 
 TS_TEST(entries_of_ids) {
   for (shape s = MIXED; s < SHAPES; s++)
@@ -139,6 +139,54 @@ TS_TEST(added_rows) {
   static const int32_t dims[] = {1, 3, 32, 33, 100};
   for (int i = 0; i < TEST_COUNT(dims); i++)
     for (int n = 0; n < 3; n++) check_add_rows(n == 2 ? 60 : n, dims[i]);
+}
+
+/* ---- rows that were updated -----------------------------------------------
+ */
+
+KT_CALL(run_mark_rows, mark_rows, ts_mark_rows_args)
+
+/* The last row of a group has the highest bit of the last word. */
+static void check_mark_rows(int64_t n, uint32_t step) {
+  kt_begin();
+  uint32_t *keys = kt_array(n, 4, 0);
+  for (int64_t i = 0; i < n; i++) keys[i] = (uint32_t)(i / 3 * step + 31);
+  const int64_t words = n ? keys[n - 1] / 32 + 2 : 2;
+  uint32_t *bits = kt_array(words, 4, 0);
+  for (int64_t i = 0; i < words; i++) bits[i] = i % 5 == 0 ? 0x80000001u : 0;
+  const ts_mark_rows_args a = {bits, keys, n};
+  kt_check(run_mark_rows, &a);
+}
+
+TS_TEST(marked_rows) {
+  static const int64_t counts[] = {0, 1, 2, 255, 3000, 20001};
+  for (int i = 0; i < TEST_COUNT(counts); i++)
+    for (uint32_t step = 1; step < 100; step += 32)
+      check_mark_rows(counts[i], step);
+}
+
+KT_CALL(run_take_rows, take_rows, ts_take_rows_args)
+
+static void check_take_rows(int64_t n, int64_t row_bytes) {
+  enum { ROWS = 900 };
+  kt_begin();
+  uint16_t *from = kt_array(ROWS * row_bytes, 1, 0);
+  uint32_t *rows = kt_array(n, 4, 0);
+  for (int64_t i = 0; i < ROWS * row_bytes / 2; i++)
+    from[i] = (uint16_t)(i * 7919);
+  for (int64_t i = 0; i < n; i++) rows[i] = (uint32_t)(i * 17 % ROWS);
+  const ts_take_rows_args a = {kt_array(n * row_bytes, 1, 0), from, rows, n,
+                               row_bytes};
+  kt_check(run_take_rows, &a);
+}
+
+TS_TEST(taken_rows) {
+  static const int64_t bytes[] = {2, 4, 6, 200, 512, 514};
+  for (int i = 0; i < TEST_COUNT(bytes); i++) {
+    check_take_rows(0, bytes[i]);
+    check_take_rows(1, bytes[i]);
+    check_take_rows(1500, bytes[i]);
+  }
 }
 
 /* ---- keys ---------------------------------------------------------------- */

@@ -1,0 +1,309 @@
+/* state_tables.c - the tables of a checkpoint, by global rows, so that any plan
+ * on any number of ranks can read them.  A table that every rank holds is
+ * written in slices.
+ *
+ * Of a checkpoint that is not full the items are the rows that have changed,
+ * those of lower rows first, and a list says which they are.  They are taken
+ * out of the tables at once: the copy is small, and training goes on. */
+#include "train/state_tables.h"
+
+#include <string.h>
+
+#include "base/mem.h"
+#include "dense/param_optim.h"
+
+/* Items of table I are at items[first[i]] (weights) and after it (states from
+ * first_state on); every rank lists all tables, also those of which it holds
+ * nothing. */
+typedef struct ts_describe {
+  ts_trainer *t;
+  ts_ckpt *ckpt;
+  int32_t *first; /* (n_tables) */
+  bool with_state;
+  /* Of a checkpoint that is not full; shards of all tables are numbered, those
+   * of table I from shard[i] on. */
+  int64_t *shard;  /* (n_tables + 1) */
+  int64_t *n;      /* (shards) rows of each that have changed */
+  uint32_t **rows; /* (shards) which, of this rank's */
+} ts_describe;
+
+/* Rows that this rank writes of a shard: all, or where every rank has all of
+ * them a slice. */
+static void written_rows(const ts_describe *d, int32_t table, const ts_shard *s,
+                         int64_t *row0, int64_t *n) {
+  *row0 = s->row0;
+  *n = s->n_rows;
+  if (!ts_shard_kind_is_replicated(d->t->plan->tables[table].kind)) return;
+  const int64_t w = d->t->n_ranks, r = s->rank;
+  *row0 = s->n_rows * r / w;
+  *n = s->n_rows * (r + 1) / w - *row0;
+}
+
+/* ---- rows that have changed ---------------------------------------------- */
+
+static bool is_delta(const ts_describe *d) {
+  return d->ckpt->kind != TS_CKPT_FULL;
+}
+
+static int64_t number_of(const ts_describe *d, int32_t table,
+                         const ts_shard *s) {
+  return d->shard[table] + (s - d->t->plan->tables[table].shards);
+}
+
+static ts_err find_touched(void *arg, int32_t table, const ts_shard *s,
+                           ts_tbe *tbe, int32_t number) {
+  ts_describe *d = arg;
+  int64_t row0, n_rows;
+  const int64_t k = number_of(d, table, s);
+  written_rows(d, table, s, &row0, &n_rows);
+  return ts_tbe_touched(tbe, &d->ckpt->staging, number, row0 - s->row0, n_rows,
+                        &d->rows[k], &d->n[k]);
+}
+
+/* Counts the shards' rows on all ranks. */
+static ts_err find_all(ts_describe *d) {
+  ts_trainer *t = d->t;
+  const int32_t n = t->config->n_tables;
+  ts_err err = ts_mem_many(d->shard, n + 1, CHECKPOINT);
+  if (err == TS_OK)
+    for (int32_t i = 0; i < n; i++)
+      d->shard[i + 1] = d->shard[i] + t->plan->tables[i].n_shards;
+  if (err == TS_OK) err = ts_mem_many(d->n, d->shard[n], CHECKPOINT);
+  if (err == TS_OK) err = ts_mem_many(d->rows, d->shard[n], CHECKPOINT);
+  if (err == TS_OK) err = ts_ebc_each_shard(t->ebc, find_touched, d);
+  TS_DO(ts_settle(t, err));
+  return ts_comm_sum_i64(t->control, d->n, d->shard[n]);
+}
+
+/* Where shard S's begin among the table's; S NULL: how many there are.  Shards
+ * of other columns have the same rows. */
+static int64_t place_of(const ts_describe *d, int32_t table,
+                        const ts_shard *s) {
+  const ts_table_plan *p = &d->t->plan->tables[table];
+  int64_t row0 = 0, other, n, sum = 0;
+  if (s) written_rows(d, table, s, &row0, &n);
+  for (int32_t k = 0; k < p->n_shards; k++) {
+    written_rows(d, table, &p->shards[k], &other, &n);
+    if (p->shards[k].col0 == 0 && (!s || other < row0))
+      sum += d->n[d->shard[table] + k];
+  }
+  return sum;
+}
+
+/* ---- items --------------------------------------------------------------- */
+
+/* Without state: those of a mean, where it takes the rows' place. */
+static int first_state(const ts_describe *d, const ts_row_optim *optim) {
+  if (d->with_state) return 0;
+  return optim->averages && !d->t->training ? optim->n_states - 2
+                                            : optim->n_states;
+}
+
+/* Which rows a table's are, where they are not all. */
+static ts_err add_list(ts_describe *d, const char *full, int64_t rows) {
+  ts_err err = TS_OK;
+  ts_str name = {0};
+  ts_ckpt_item *item;
+  if (!is_delta(d)) return TS_OK;
+  TS_TRY(ts_str_append(&name, "delta/rows/%s", full));
+  TS_TRY(ts_ckpt_add_item(d->ckpt, name.text, TS_I64, rows, 0, &item));
+done:
+  ts_str_reset(&name);
+  return err;
+}
+
+static ts_err add_table(ts_describe *d, int32_t i) {
+  ts_err err = TS_OK;
+  const ts_table_config *c = &d->t->config->tables[i];
+  const ts_row_optim optim = ts_row_optim_of(c);
+  const bool dense = ts_param_is_table(c);
+  ts_optim_config own;
+  ts_str full = {0}, name = {0};
+  ts_ckpt_item *item;
+  const int64_t rows = is_delta(d) ? place_of(d, i, NULL) : c->rows;
+  TS_TRY(ts_param_table_name(&full, c));
+  TS_TRY(add_list(d, full.text, rows));
+  d->first[i] = d->ckpt->n_items;
+  if (dense) TS_TRY(ts_param_optim_named(&own, d->t->config, full.text));
+  const int n_states = dense ? ts_dense_optim_n_states(&own) : optim.n_states;
+  const int first = dense && !d->with_state ? n_states : first_state(d, &optim);
+  TS_TRY(ts_str_append(&name, "model/%s", full.text));
+  TS_TRY(ts_ckpt_add_item(d->ckpt, name.text, c->dtype, rows, c->dim, &item));
+  for (int k = first; k < n_states; k++) {
+    ts_str_reset(&name);
+    TS_TRY(ts_str_append(&name, "optim/%s/%s", full.text,
+                         dense ? ts_dense_optim_state_name(&own, k)
+                               : optim.state[k].name));
+    TS_TRY(ts_ckpt_add_item(d->ckpt, name.text, TS_F32, rows,
+                            !dense && optim.state[k].per_row ? 0 : c->dim,
+                            &item));
+    item->optional = !dense && optim.averages && k >= optim.n_states - 2;
+  }
+done:
+  ts_str_reset(&full);
+  ts_str_reset(&name);
+  return err;
+}
+
+/* All ranks' shards of an item of table I, where they hold columns of its rows.
+ */
+static ts_err add_columns(ts_describe *d, int32_t i, ts_ckpt_item *item) {
+  const ts_table_plan *p = &d->t->plan->tables[i];
+  if (!item->cols || p->shards[0].n_cols == item->cols) return TS_OK;
+  for (int32_t k = 0; k < p->n_shards; k++) {
+    const ts_shard *s = &p->shards[k];
+    ts_ckpt_columns c = {s->rank, s->row0, s->n_rows, s->col0, s->n_cols, NULL};
+    if (is_delta(d)) {
+      c.row0 = place_of(d, i, s);
+      c.n_rows = d->n[d->shard[i] + k];
+    }
+    TS_DO(ts_ckpt_add_columns(item, c));
+  }
+  return TS_OK;
+}
+
+/* This rank's memory of a shard, N_ROWS from row ROW0 of the item on, among its
+ * columns. */
+static void own_columns(ts_ckpt_item *item, const ts_shard *s, int64_t row0,
+                        int64_t n_rows, void *rows) {
+  for (int32_t k = 0; k < item->n_columns; k++)
+    if (item->columns[k].rank == s->rank && item->columns[k].row0 == row0 &&
+        item->columns[k].n_rows == n_rows && item->columns[k].col0 == s->col0)
+      item->columns[k].ptr = rows;
+}
+
+/* The rows of a shard that have changed, as memory of the checkpoint. */
+static ts_err take_rows(ts_describe *d, int64_t k, ts_tbe *tbe, int32_t number,
+                        int state, int64_t row0, void **rows) {
+  int32_t cols;
+  ts_dtype dtype;
+  (void)ts_tbe_rows(tbe, number, state, &cols, &dtype);
+  TS_DO(ts_ckpt_own(
+      d->ckpt, (size_t)d->n[k] * ts_dtype_bytes(dtype) * (size_t)cols, rows));
+  return ts_tbe_take(tbe, &d->ckpt->staging, *rows, number, state, row0,
+                     d->rows[k], d->n[k]);
+}
+
+static ts_err add_numbers(ts_describe *d, ts_ckpt_item *item, int64_t k,
+                          int64_t row0, int64_t place) {
+  int64_t *list;
+  TS_DO(ts_ckpt_own(d->ckpt, (size_t)d->n[k] * sizeof *list, (void **)&list));
+  for (int64_t i = 0; i < d->n[k]; i++) list[i] = row0 + d->rows[k][i];
+  return ts_ckpt_add_piece(item, true, false, place, d->n[k], list);
+}
+
+/* As add_shard, of a checkpoint that is not full. */
+static ts_err add_touched(void *arg, int32_t table, const ts_shard *s,
+                          ts_tbe *tbe, int32_t number) {
+  ts_describe *d = arg;
+  const ts_row_optim *optim = ts_tbe_optim(tbe);
+  const int first = first_state(d, optim);
+  const int64_t k = number_of(d, table, s), place = place_of(d, table, s);
+  ts_ckpt_item *items = &d->ckpt->items[d->first[table]];
+  int64_t row0, n_rows;
+  void *rows;
+  written_rows(d, table, s, &row0, &n_rows);
+  if (s->col0 == 0) TS_DO(add_numbers(d, items - 1, k, row0, place));
+  for (int i = first - 1; i < optim->n_states; i++) {
+    ts_ckpt_item *item = &items[1 + i - first];
+    if (!item->n_columns && s->col0 != 0) continue;
+    TS_DO(take_rows(d, k, tbe, number, i < first ? -1 : i, row0 - s->row0,
+                    &rows));
+    if (item->n_columns)
+      own_columns(item, s, place, d->n[k], rows);
+    else
+      TS_DO(ts_ckpt_add_piece(item, true, false, place, d->n[k], rows));
+  }
+  return TS_OK;
+}
+
+static ts_err add_shard(void *arg, int32_t table, const ts_shard *s,
+                        ts_tbe *tbe, int32_t number) {
+  ts_describe *d = arg;
+  const ts_row_optim *optim = ts_tbe_optim(tbe);
+  const int first = first_state(d, optim);
+  int64_t row0, n_rows;
+  written_rows(d, table, s, &row0, &n_rows);
+  for (int k = first - 1; k < optim->n_states; k++) {
+    const int state = k < first ? -1 : k;
+    ts_ckpt_item *item = &d->ckpt->items[d->first[table] + 1 + k - first];
+    int32_t cols;
+    ts_dtype dtype;
+    char *rows = ts_tbe_rows(tbe, number, state, &cols, &dtype);
+    const int64_t row_bytes = (int64_t)ts_dtype_bytes(dtype) * cols;
+    if (item->n_columns) {
+      own_columns(item, s, s->row0, s->n_rows, rows);
+      continue;
+    }
+    /* All column shards hold the same state per row: the first one writes it.
+     */
+    if (s->col0 == 0)
+      TS_DO(ts_ckpt_add_piece(item, true, false, row0, n_rows,
+                              rows + (row0 - s->row0) * row_bytes));
+    TS_DO(ts_ckpt_add_piece(item, false, true, s->row0, s->n_rows, rows));
+  }
+  return TS_OK;
+}
+
+/* All that has been added is the checkpoint's own. */
+static void own_items(const ts_describe *d, int32_t from) {
+  for (int32_t k = from; k < d->ckpt->n_items; k++)
+    ts_ckpt_is_copy(&d->ckpt->items[k], d->t->n_ranks);
+}
+
+static ts_err describe(ts_describe *d) {
+  ts_trainer *t = d->t;
+  const int32_t from = d->ckpt->n_items;
+  TS_DO(ts_mem_array(&d->first, t->config->n_tables, sizeof *d->first,
+                     TS_TAG_CHECKPOINT));
+  for (int32_t i = 0; i < t->config->n_tables; i++) {
+    const int32_t before = d->ckpt->n_items;
+    TS_DO(add_table(d, i));
+    for (int32_t k = before; k < d->ckpt->n_items; k++)
+      TS_DO(add_columns(d, i, &d->ckpt->items[k]));
+  }
+  TS_DO(ts_ebc_each_shard(t->ebc, is_delta(d) ? add_touched : add_shard, d));
+  if (is_delta(d)) own_items(d, from);
+  return TS_OK;
+}
+
+ts_err ts_state_tables(ts_trainer *t, ts_ckpt *ckpt, bool with_state) {
+  ts_err err = TS_OK;
+  ts_describe d = {.t = t, .ckpt = ckpt, .with_state = with_state};
+  if (is_delta(&d)) err = find_all(&d);
+  if (err == TS_OK) err = ts_settle(t, describe(&d));
+  for (int64_t k = 0; d.rows && k < d.shard[t->config->n_tables]; k++)
+    ts_mem_free(d.rows[k]);
+  ts_mem_free_all(d.first, d.shard, d.rows);
+  ts_comm_free(t->control, d.n);
+  return err;
+}
+
+/* ---- from when on -------------------------------------------------------- */
+
+static ts_err track(void *arg, int32_t table, const ts_shard *s, ts_tbe *tbe,
+                    int32_t number) {
+  (void)table, (void)s;
+  return number ? TS_OK : ts_tbe_track(tbe, arg);
+}
+
+static ts_err forget(void *arg, int32_t table, const ts_shard *s, ts_tbe *tbe,
+                     int32_t number) {
+  (void)table, (void)s;
+  return number ? TS_OK : ts_tbe_forget_touched(tbe, arg);
+}
+
+ts_err ts_state_track(ts_trainer *t) {
+  ts_err err = TS_OK;
+  ts_staging staging = {0};
+  if (!t->config->checkpoint.delta_every) return TS_OK;
+  TS_TRY(ts_staging_create(&staging, t->device));
+  TS_TRY(ts_ebc_each_shard(t->ebc, track, &staging));
+done:
+  ts_staging_reset(&staging);
+  return err;
+}
+
+ts_err ts_state_forget_touched(ts_trainer *t, ts_ckpt *ckpt) {
+  return ts_ebc_each_shard(t->ebc, forget, &ckpt->staging);
+}
