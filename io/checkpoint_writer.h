@@ -18,25 +18,25 @@ typedef struct ts_ckpt_writer ts_ckpt_writer;
 
 typedef struct ts_ckpt_writer_options {
   const char *dir, *io;
-  const char *mirror; /* NULL: none */
+  const char *mirror;     /* NULL: none */
   int keep, mirror_every; /* of full ones; a delta goes where its parent is */
-  bool beside;          /* write while the caller goes on */
-  int64_t buffer_bytes; /* of this rank at most; 0: by what memory is free */
-  int node_size;        /* ranks that share the memory */
-  int n_threads;        /* that copy */
+  bool beside;            /* write while the caller goes on */
+  int64_t buffer_bytes;   /* of this rank at most; 0: by what memory is free */
+  int node_size;          /* ranks that share the memory */
+  int n_threads;          /* that copy */
 } ts_ckpt_writer_options;
 
 /* One save, as this rank saw it. */
 typedef struct ts_ckpt_saved {
-  int64_t step;   /* -1: there was none */
+  int64_t step; /* -1: there was none */
   ts_ckpt_kind kind;
-  bool beside;    /* or all of it while the caller waited */
-  int64_t bytes;  /* this rank's */
-  int64_t copied; /* of them */
+  bool beside;         /* or all of it while the caller waited */
+  int64_t bytes;       /* this rank's */
+  int64_t copied;      /* of them */
   ts_ckpt_point point; /* what others may build on, once it has ended; the seal
                           is known to rank 0 */
-  double write_s; /* until the file had its name */
-  int mirrored;   /* by rank 0: 1; -1: failed, MIRROR says why; 0: not asked */
+  double write_s;      /* until the file had its name */
+  int mirrored; /* by rank 0: 1; -1: failed, MIRROR says why; 0: not asked */
   ts_err_record mirror;
 } ts_ckpt_saved;
 

@@ -11,7 +11,6 @@
 #include "io/deck_impl.h"
 #include "io/source.h"
 #include "io/split.h"
-#include "io/tensors.h"
 
 static const config_setting_t *at(const config_setting_t *root,
                                   const char *path) {
@@ -327,46 +326,6 @@ static void check_validation(ts_deck *d, const config_setting_t *root) {
                   c->run.stop.task);
 }
 
-/* State is what a checkpoint of ours has. */
-static void check_state(ts_deck *d, const config_setting_t *root) {
-  const char *from = d->config->checkpoint.init_from;
-  if (d->config->checkpoint.init_state &&
-      (!*from || ts_path_is_safetensors(from)))
-    ts_deck_error(d, at(root, "checkpoint.init_state"),
-                  "checkpoint.init_state needs checkpoint.init_from, a "
-                  "checkpoint of a run, its folder of them, or one of export "
-                  "--state");
-}
-
-/* Weights to go back to have to be somewhere. */
-static void check_best(ts_deck *d, const config_setting_t *root) {
-  const ts_config *c = d->config;
-  const bool restores = c->run.stop.patience > 0 && c->run.stop.restore &&
-                        !strcmp(c->run.stop.restore, "best");
-  const config_setting_t *dir = at(root, "checkpoint.dir");
-  const char *text = dir ? config_setting_get_string(dir) : NULL;
-  if (!text || strcmp(text, "none") != 0) return;
-  if (c->checkpoint.best)
-    ts_deck_error(d, at(root, "checkpoint.best"),
-                  "checkpoint.best needs a folder: checkpoint.dir is \"none\"");
-  if (restores)
-    ts_deck_error(d, dir,
-                  "run.stop.restore = \"best\" needs checkpoint.dir; \"last\" "
-                  "does not");
-}
-
-static void check_deltas(ts_deck *d, const config_setting_t *root) {
-  const ts_config *c = d->config;
-  if (!c->checkpoint.delta_state && !c->checkpoint.delta_every)
-    ts_deck_error(d, at(root, "checkpoint.delta_state"),
-                  "checkpoint.delta_state = false is of deltas: give "
-                  "checkpoint.delta_every");
-  if (!c->checkpoint.delta_state && c->optimizer.ema > 0)
-    ts_deck_error(d, at(root, "checkpoint.delta_state"),
-                  "checkpoint.delta_state = false leaves out running means "
-                  "(optimizer.ema), which eval and predict go by");
-}
-
 void ts_deck_check(ts_deck *d, const config_setting_t *root) {
   const ts_config *c = d->config;
   check_one_of(d, root, "data.global_batch", "data.batch_per_rank",
@@ -401,9 +360,7 @@ void ts_deck_check(ts_deck *d, const config_setting_t *root) {
   check_dedup(d, root);
   check_split(d, root);
   check_validation(d, root);
-  check_deltas(d, root);
-  check_best(d, root);
-  check_state(d, root);
+  ts_saves_check(d, root);
   check_report(d, root);
   check_prefetch(d, root, "dense.forward_prefetch", c->dense.forward_prefetch,
                  c->dense.n_forward_prefetch);

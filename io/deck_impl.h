@@ -113,6 +113,8 @@ void ts_columns_check(ts_deck *, const config_setting_t *root);
 
 /* outputs_check.c: model.outputs, and what goes by their losses. */
 void ts_outputs_check(ts_deck *, const config_setting_t *root);
+/* saves_check.c: checkpoints. */
+void ts_saves_check(ts_deck *, const config_setting_t *root);
 /* times_check.c: the feature whose ids are times. */
 void ts_times_check(ts_deck *, const config_setting_t *root);
 

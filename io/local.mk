@@ -170,6 +170,7 @@ tessera_sources += \
   io/text_impl.h \
   io/text_known.c \
   io/text_packed.c \
+  io/saves_check.c \
   io/times_check.c \
   io/vectors.c \
   io/vectors.h \

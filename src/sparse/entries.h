@@ -72,5 +72,6 @@ typedef struct ts_take_rows_args {
   int64_t n, row_bytes;
 } ts_take_rows_args;
 
-/* The same in the host's memory alone, whatever the device: slow tiers. */
+/* The same in the host's memory alone, whatever the device: slow tiers.
+ * Local. */
 void ts_take_rows(const ts_take_rows_args *);

@@ -174,7 +174,7 @@ static hid_t unsealed(const char *path) {
 }
 
 TS_TESTS(marks, 0, N_IOS) {
-  const int64_t newer = 2;
+  const int64_t newer = 3;
   make_steps(ios[_i]);
   ts_hdf5_lock();
   hid_t file = unsealed(second);
@@ -202,7 +202,7 @@ TS_TESTS(marks, 0, N_IOS) {
       ts_hdf5_put_attr(file, "version", H5T_NATIVE_INT64, &newer, TS_ERR_CKPT));
   ck_assert_int_ge(H5Fclose(file), 0);
   ts_hdf5_unlock();
-  refused("version 2 of the checkpoint format; this program reads", "2");
+  refused("version 3 of the checkpoint format; this program reads", "3");
 }
 
 /* Links at the names that a save uses lead nowhere. */
