@@ -144,6 +144,9 @@ check "from the full one" grep -q 'resumed at step 6 from .*step-00000006.h5' "$
 check "no full one of weights" eval '! compact 1 bare --checkpoint "$(file bare weights 08)"'
 check "it says why" grep -q 'holds no optimizers. state' "$work/err"
 
+check "no means without state" eval '! train 1 means --set checkpoint.delta_state=false --set optimizer.ema=0.9 2> "$work/err"'
+check "it says why" grep -q 'delta_state = false leaves out running means' "$work/err"
+
 # The mirror has what deltas build on, or has no deltas.
 second="--set checkpoint.mirror=$work/second --set table_defaults.sharding=row_wise"
 check "with a mirror" train 2 main $second
