@@ -11,7 +11,7 @@
 # saves and nothing more is done here.
 # TESSERA_DRY=1 prints the command and runs nothing.
 
-: "${TESSERA_JOBS:=${SLURM_SUBMIT_DIR:-.}/jobs/slurm}"
+: "${TESSERA_JOBS:=$(dirname "${BASH_SOURCE[0]}")}"
 . "${TESSERA_CLUSTER:-$TESSERA_JOBS/cluster.env}"
 
 say() { echo "$(date '+%F %T') job ${SLURM_JOB_ID:-?}: $*"; }
