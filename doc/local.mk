@@ -1,8 +1,10 @@
 dist_man_MANS += doc/tessera.1
+# Files of users, byte for byte: for those who read or write them.
+dist_doc_DATA += doc/formats.md
 
 # For those who work on the program; users have the manual.
 EXTRA_DIST += doc/architecture.md doc/cache.md doc/checkpoints.md \
-  doc/cuda.md doc/deck.md doc/dense.md doc/extending.md doc/formats.md \
+  doc/cuda.md doc/deck.md doc/dense.md doc/extending.md \
   doc/hardening.md \
   doc/performance.md doc/performance doc/quality.md doc/reliability.md doc/runtime.md doc/sparse.md
 
@@ -37,9 +39,17 @@ html-local: $(manual_svg)
 install-html-local: $(manual_svg)
 	$(MKDIR_P) "$(DESTDIR)$(htmldir)"
 	for p in $^; do $(INSTALL_DATA) $$p "$(DESTDIR)$(htmldir)"; done
-uninstall-local:
+uninstall_local += uninstall-pictures
+uninstall-pictures:
 	for p in $(manual_pictures); do \
 	  rm -f "$(DESTDIR)$(htmldir)/$$p.svg"; done
+
+# With the manual as HTML; who has no makeinfo has it as info, if at all.
+manual_html =
+if HAVE_MAKEINFO
+manual_html += $(HTMLS)
+install_local += install-html
+endif
 
 # TeX reads no SVG: without a converter the PDF has the pictures of info.
 doc/.pictures: $(manual_svg)
@@ -61,7 +71,7 @@ mostlyclean-local: html-clean-pictures
 # What the program says of its deck; a text that did not change keeps its time.
 # Tarballs have it, and the pictures, for those who compile for another machine
 # or have no python3.
-all-local: doc/deck.md
+all-local: doc/deck.md $(manual_html)
 CLEANFILES += doc/deck.md doc/deck.texi doc/kinds.texi $(drawn)
 if CROSS_COMPILING
 doc/deck.md doc/deck.texi doc/kinds.texi:

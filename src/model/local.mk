@@ -129,7 +129,7 @@ zoo_decks = \
   input/models/youtube_dnn.deck \
   input/models/wide_deep.deck \
   input/models/xdeepfm.deck
-EXTRA_DIST += $(zoo_decks) src/model/zoo_decks.sh
+EXTRA_DIST += src/model/zoo_decks.sh
 src/model/zoo.$(OBJEXT): src/model/zoo_decks.h
 CLEANFILES += src/model/zoo_decks.h
 src/model/zoo_decks.h: $(zoo_decks) $(srcdir)/src/model/zoo_decks.sh
