@@ -43,7 +43,8 @@ static ts_err move_block(ts_batch_arena *a, size_t bytes) {
   return TS_OK;
 }
 
-ts_err ts_batch_arena_grow(ts_batch_arena *a, ts_piece *piece, size_t bytes) {
+ts_err ts_batch_arena_grow(ts_batch_arena *a, ts_batch_piece *piece,
+                           size_t bytes) {
   const size_t room = (bytes + ALIGN - 1) / ALIGN * ALIGN;
   if (a->base && piece->bytes && bytes <= piece->bytes) return TS_OK;
   if (room < bytes)
@@ -58,7 +59,7 @@ ts_err ts_batch_arena_grow(ts_batch_arena *a, ts_piece *piece, size_t bytes) {
     ts_mem_flight_use(TS_TAG_INPUT, (int64_t)(a->used_bytes - a->most_bytes));
     a->most_bytes = a->used_bytes;
   }
-  *piece = (ts_piece){at, room};
+  *piece = (ts_batch_piece){at, room};
   return TS_OK;
 }
 

@@ -9,9 +9,9 @@
 
 #include "runtime/device.h"
 
-typedef struct ts_piece {
+typedef struct ts_batch_piece {
   size_t at, bytes; /* from the block's start; room */
-} ts_piece;
+} ts_batch_piece;
 
 typedef struct ts_batch_arena {
   ts_device *device; /* NULL: memory of base/mem.h */
@@ -25,7 +25,8 @@ typedef struct ts_batch_arena {
 
 /* Gives *PIECE ({0}: a new one) room for BYTES, 64-byte aligned.  Its content
  * is kept; the last piece grows where it is.  May move the block. */
-ts_err ts_batch_arena_grow(ts_batch_arena *, ts_piece *piece, size_t bytes);
+ts_err ts_batch_arena_grow(ts_batch_arena *, ts_batch_piece *piece,
+                           size_t bytes);
 /* The block is as large as a batch is expected to be: from here on it counts
  * as memory in flight, and what it grows by as an exception. */
 void ts_batch_arena_count(ts_batch_arena *);
@@ -33,6 +34,7 @@ void ts_batch_arena_count(ts_batch_arena *);
 void ts_batch_arena_rewind(ts_batch_arena *);
 void ts_batch_arena_reset(ts_batch_arena *);
 
-static inline void *ts_batch_arena_at(const ts_batch_arena *a, ts_piece p) {
+static inline void *ts_batch_arena_at(const ts_batch_arena *a,
+                                      ts_batch_piece p) {
   return a->base + p.at;
 }

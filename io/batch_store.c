@@ -112,8 +112,8 @@ ts_err ts_batch_store_begin(ts_batch_store *s, int32_t n, int32_t n_tasks,
   ts_batch_arena_rewind(&s->stage);
   memset(s->feature, 0, (size_t)n_features * sizeof *s->feature);
   memset(b->kjt.features, 0, (size_t)n_features * sizeof *b->kjt.features);
-  s->labels_piece = s->dense_piece = s->weights_piece = (ts_piece){0};
-  s->time_bags = s->time_ids = (ts_piece){0};
+  s->labels_piece = s->dense_piece = s->weights_piece = (ts_batch_piece){0};
+  s->time_bags = s->time_ids = (ts_batch_piece){0};
   s->has_weights = weights |= s->targets != NULL;
   b->kjt = (ts_kjt){b->kjt.features, n_features, n, NULL, NULL, NULL, 0};
   b->n = n;
@@ -132,7 +132,7 @@ ts_err ts_batch_store_begin(ts_batch_store *s, int32_t n, int32_t n_tasks,
 }
 
 ts_err ts_batch_store_feature(ts_batch_store *s, int32_t f, int64_t n_ids,
-                              ts_bags bags, bool weighted) {
+                              ts_bag_form bags, bool weighted) {
   ts_feature_store *x = &s->feature[f];
   const char *base = s->sources->base;
   const size_t at = x->part[TS_PART_IDS].at;
@@ -251,7 +251,7 @@ static void put_feature(ts_jagged *to, const ts_jagged *j, int32_t n,
  * arrays have those of the others, in the deck's order. */
 static ts_err concatenate(ts_batch_store *s) {
   ts_kjt *kjt = &s->batch.kjt;
-  ts_piece piece[3] = {{0}};
+  ts_batch_piece piece[3] = {{0}};
   size_t n_ids = 0, n_lengths = 0, n_weights = 0;
   const size_t n = (size_t)s->batch.n;
   for (int32_t f = 0; f < kjt->n_features; f++) {

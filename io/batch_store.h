@@ -16,7 +16,7 @@ typedef enum {
   TS_BAGS_ONE,     /* one id in each */
   TS_BAGS_LENGTHS, /* lengths (n) */
   TS_BAGS_OFFSETS  /* offsets (n + 1) from 0 */
-} ts_bags;
+} ts_bag_form;
 
 enum { TS_PART_BAGS, TS_PART_IDS, TS_PART_WEIGHTS, TS_PART_COUNT };
 
@@ -26,9 +26,9 @@ typedef struct ts_feature_store {
   int64_t *offsets; /* (n + 1), TS_BAGS_OFFSETS only */
   int64_t *ids;
   float *weights; /* NULL where the feature has none */
-  ts_bags bags;
+  ts_bag_form bags;
   bool weighted;
-  ts_piece part[TS_PART_COUNT];
+  ts_batch_piece part[TS_PART_COUNT];
 } ts_feature_store;
 
 /* The table that a feature's ids are rows of, and the first feature that has
@@ -45,7 +45,7 @@ struct ts_batch_store {
   ts_feature_store *feature; /* (n_features) */
   ts_feature_of *of;         /* (n_features) the deck's: found once */
   float *labels, *dense, *weights;
-  ts_piece labels_piece, dense_piece, weights_piece;
+  ts_batch_piece labels_piece, dense_piece, weights_piece;
   ts_batch_arena arena;    /* of the batch */
   ts_batch_arena stage;    /* kjt: where sources write */
   ts_batch_arena *sources; /* of the two, the one where sources write */
@@ -54,7 +54,7 @@ struct ts_batch_store {
    * candidates of targets, and times, whose bags are emptied then. */
   bool for_model;
   int32_t times; /* the feature whose ids are times; -1: none */
-  ts_piece time_bags, time_ids;
+  ts_batch_piece time_bags, time_ids;
   struct ts_targets *targets; /* io/targets.h; NULL: no output over items */
 };
 
@@ -65,7 +65,7 @@ ts_err ts_batch_store_begin(ts_batch_store *, int32_t n, int32_t n_tasks,
 /* Makes room for N_IDS ids of feature F in bags of that kind, which the source
  * fills.  Keeps the content. */
 ts_err ts_batch_store_feature(ts_batch_store *, int32_t f, int64_t n_ids,
-                              ts_bags, bool weighted);
+                              ts_bag_form, bool weighted);
 /* The same where bags, as they were filled, are to get more or fewer ids: with
  * one id each they get lengths, of 1. */
 ts_err ts_batch_store_open(ts_batch_store *, int32_t f, int64_t n_ids);

@@ -236,7 +236,7 @@ static ts_err read_feature(ts_dataset_file *f, ts_batch_store *s, int32_t i,
                            int64_t first, int32_t n, int32_t at,
                            int64_t *n_ids) {
   const ts_dataset_feature *x = &f->features[i];
-  const ts_bags bags = s->feature[i].bags;
+  const ts_bag_form bags = s->feature[i].bags;
   const bool weighted = s->feature[i].weighted;
   ts_range r = {first, first + n};
   if (bags == TS_BAGS_OFFSETS)

@@ -24,9 +24,9 @@ typedef struct ts_array {
   int64_t at;       /* offset in the file, -1: through HDF5 */
   const char *base; /* the rows, where the file is mapped; else NULL */
   int64_t rows, cols;
-  hid_t type;     /* in memory */
-  size_t size;    /* bytes of an element */
-  ts_view *views; /* (n_views) of NumPy's, side by side, without base */
+  hid_t type;           /* in memory */
+  size_t size;          /* bytes of an element */
+  ts_array_view *views; /* (n_views) of NumPy's, side by side, without base */
   int32_t n_views;
   ts_view_to as;
 } ts_array;

@@ -43,7 +43,7 @@ static ts_err sort_samples(ts_dataset *d, const int64_t *samples, int32_t n) {
 static ts_err gather_rows(const ts_dataset_file *f, const ts_array *a, void *to,
                           const ts_wanted *w, int32_t n) {
   const int64_t bytes = a->cols * (int64_t)a->size;
-  const ts_view *v = a->views;
+  const ts_array_view *v = a->views;
   char *x = to;
   if (v && v->type == TS_VIEW_I32 && a->as == TS_VIEW_TO_I64 && a->cols == 1 &&
       w[n - 1].row < a->rows) {

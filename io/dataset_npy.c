@@ -22,9 +22,9 @@ static ts_err refuse(const ts_named_array *x, const char *wanted) {
 ts_err ts_npy_view(ts_array *a, ts_arrays *in, const ts_named_array *x,
                    ts_view_to as, int64_t column, int64_t cols,
                    int64_t row_bytes) {
-  ts_view v = {.data = x->data + column * x->is.size,
-               .row_bytes = row_bytes,
-               .cols = cols};
+  ts_array_view v = {.data = x->data + column * x->is.size,
+                     .row_bytes = row_bytes,
+                     .cols = cols};
   a->set = 0;
   a->at = -1;
   a->cols = cols;
@@ -97,7 +97,7 @@ ts_err ts_array_read_npy(const ts_array_file *f, const ts_array *a, void *to,
  * and may be. */
 static ts_err assemble(ts_array *a, const ts_array_file *f,
                        const ts_strings *names, bool required) {
-  ts_view *views;
+  ts_array_view *views;
   *a = (ts_array){.set = -1, .at = -1, .cols = names->n, .size = 4};
   TS_DO(ts_arrays_room(f->arrays, &views, names->n, sizeof *views));
   for (int32_t k = 0; k < names->n; k++) {
@@ -114,7 +114,7 @@ static ts_err assemble(ts_array *a, const ts_array_file *f,
                      names->item[k], (long long)one.rows, names->item[0],
                      (long long)a->rows);
     a->rows = one.rows;
-    views[k] = (ts_view){x->data, TS_VIEW_F32, 4, 1};
+    views[k] = (ts_array_view){x->data, TS_VIEW_F32, 4, 1};
     if (one.views) views[k] = one.views[0];
   }
   a->set = 0;

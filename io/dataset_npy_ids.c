@@ -130,9 +130,10 @@ static ts_err steps(ts_dataset_file *f, ts_array *offsets, int64_t cols) {
                         .size = 8,
                         .n_views = 1,
                         .as = TS_VIEW_TO_I64};
-  TS_DO(ts_arrays_room(f->in.arrays, &offsets->views, 1, sizeof(ts_view)));
+  TS_DO(
+      ts_arrays_room(f->in.arrays, &offsets->views, 1, sizeof(ts_array_view)));
   offsets->views[0] =
-      (ts_view){.type = TS_VIEW_STEPS, .row_bytes = cols, .cols = 1};
+      (ts_array_view){.type = TS_VIEW_STEPS, .row_bytes = cols, .cols = 1};
   return TS_OK;
 }
 

@@ -45,7 +45,7 @@ static ts_err read_others(ts_permuted *p, int64_t first, int32_t n) {
 }
 
 static ts_err put_feature(ts_batch_store *to, int32_t f, const ts_jagged *j) {
-  const ts_bags bags = ts_jagged_is_one(j) ? TS_BAGS_ONE : TS_BAGS_LENGTHS;
+  const ts_bag_form bags = ts_jagged_is_one(j) ? TS_BAGS_ONE : TS_BAGS_LENGTHS;
   TS_DO(ts_batch_store_feature(to, f, j->n_ids, bags, j->weights != NULL));
   const ts_feature_store *x = &to->feature[f];
   if (j->n_ids) memcpy(x->ids, j->ids, (size_t)j->n_ids * sizeof *x->ids);

@@ -23,7 +23,7 @@ LOOSE(double, ts_loose_f64);
 /* Elements side by side on both sides are one long row, which the compiler's
  * vectors take. */
 #define COPY(T, from, AS)                                                      \
-  static void from##_to_##T(const ts_view *v, T *to, int64_t stride,           \
+  static void from##_to_##T(const ts_array_view *v, T *to, int64_t stride,     \
                             const char *x, int64_t n) {                        \
     const int64_t size = (int64_t)sizeof(from);                                \
     const bool dense = v->row_bytes == v->cols * size && stride == v->cols;    \
@@ -52,10 +52,10 @@ LOOSE(double, ts_loose_f64);
   COPY(T, ts_loose_f16, ts_f16_to_f32)                                         \
   COPY(T, ts_loose_f32, PLAIN)                                                 \
   COPY(T, ts_loose_f64, PLAIN)                                                 \
-  static void read_##T(const ts_view *v, T *to, int64_t stride, const char *x, \
-                       int64_t n) {                                            \
-    static void (*const of[])(const ts_view *, T *, int64_t, const char *,     \
-                              int64_t) = {                                     \
+  static void read_##T(const ts_array_view *v, T *to, int64_t stride,          \
+                       const char *x, int64_t n) {                             \
+    static void (*const of[])(const ts_array_view *, T *, int64_t,             \
+                              const char *, int64_t) = {                       \
         ts_loose_i8_to_##T,  ts_loose_i16_to_##T, ts_loose_i32_to_##T,         \
         ts_loose_i64_to_##T, ts_loose_u8_to_##T,  ts_loose_u16_to_##T,         \
         ts_loose_u32_to_##T, ts_loose_u64_to_##T, ts_loose_f16_to_##T,         \
@@ -79,8 +79,8 @@ bool ts_view_type_of(ts_view_type *type, char kind, int size) {
   return false;
 }
 
-void ts_view_read(const ts_view *v, ts_view_to as, void *to, int64_t stride,
-                  int64_t first, int64_t n) {
+void ts_view_read(const ts_array_view *v, ts_view_to as, void *to,
+                  int64_t stride, int64_t first, int64_t n) {
   const char *x =
       v->type == TS_VIEW_STEPS ? NULL : v->data + first * v->row_bytes;
   if (!x)

@@ -30,7 +30,8 @@ typedef struct ts_variants {
 
 struct ts_step_graph {
   bool off;
-  ts_variants part[2][TS_PARTS]; /* of micro-batches that others follow; last */
+  ts_variants
+      part[2][TS_STEP_PARTS]; /* of micro-batches that others follow; last */
 };
 
 /* NULL: there may be graphs. */
@@ -145,12 +146,12 @@ ts_err ts_step_graph_end(ts_trainer *t) {
 }
 
 static ts_variants *variants(const ts_trainer *t, int k) {
-  return &t->graph->part[k / TS_PARTS][k % TS_PARTS];
+  return &t->graph->part[k / TS_STEP_PARTS][k % TS_STEP_PARTS];
 }
 
 void ts_step_graph_destroy(ts_trainer *t) {
   if (!t->graph) return;
-  for (int k = 0; k < 2 * TS_PARTS; k++) {
+  for (int k = 0; k < 2 * TS_STEP_PARTS; k++) {
     const ts_variants *v = variants(t, k);
     for (int i = 0; i < v->n; i++) ts_graph_destroy(v->item[i].graph);
   }
@@ -160,7 +161,7 @@ void ts_step_graph_destroy(ts_trainer *t) {
 
 ts_graph_counts ts_step_graph_counts(const ts_trainer *t) {
   ts_graph_counts all = {0};
-  for (int k = 0; t->graph && k < 2 * TS_PARTS; k++) {
+  for (int k = 0; t->graph && k < 2 * TS_STEP_PARTS; k++) {
     const ts_graph_counts n = counts_of(variants(t, k));
     add(&all, &n);
   }

@@ -10,7 +10,7 @@
 
 /* A step has one or two: from the lookup, and from the backward pass where
  * the host has something to do before that. */
-typedef enum { TS_PART_FORWARD, TS_PART_BACKWARD, TS_PARTS } ts_step_part;
+typedef enum { TS_PART_FORWARD, TS_PART_BACKWARD, TS_STEP_PARTS } ts_step_part;
 
 /* Nothing where a part is open already, or there are no graphs. */
 ts_err ts_step_graph_begin(ts_trainer *, ts_step_part);

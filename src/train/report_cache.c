@@ -51,10 +51,10 @@ static ts_err allocate(ts_cache_sums *s, int32_t n) {
   return ts_mem_many(s->table_s, n, MISC);
 }
 
-ts_err ts_cache_report_create(ts_cache_report *r, ts_trainer *t) {
+ts_err ts_slow_report_create(ts_slow_report *r, ts_trainer *t) {
   const int32_t n = t->config->n_tables;
   ts_cache_sums *const all[] = {&r->first, &r->last, &r->now};
-  *r = (ts_cache_report){0};
+  *r = (ts_slow_report){0};
   for (int32_t i = 0; i < n; i++)
     r->n_slow += ts_table_is_slow(&t->config->tables[i]);
   if (!r->n_slow) return TS_OK;
@@ -63,18 +63,18 @@ ts_err ts_cache_report_create(ts_cache_report *r, ts_trainer *t) {
   return look(&r->last, t);
 }
 
-void ts_cache_report_reset(ts_cache_report *r) {
+void ts_slow_report_reset(ts_slow_report *r) {
   ts_mem_free_all(r->first.count, r->last.count, r->now.count, r->first.table_s,
                   r->last.table_s, r->now.table_s);
-  *r = (ts_cache_report){0};
+  *r = (ts_slow_report){0};
 }
 
-ts_err ts_cache_report_pause(ts_cache_report *r, ts_trainer *t) {
+ts_err ts_slow_report_pause(ts_slow_report *r, ts_trainer *t) {
   return r->n_slow ? look(&r->now, t) : TS_OK;
 }
 
 /* Leaves what came since the pause out of both spans. */
-ts_err ts_cache_report_go_on(ts_cache_report *r, ts_trainer *t) {
+ts_err ts_slow_report_go_on(ts_slow_report *r, ts_trainer *t) {
   ts_err err = TS_OK;
   ts_cache_sums *const both[] = {&r->first, &r->last};
   ts_cache_sums after = {0};
@@ -97,7 +97,7 @@ done:
   return err;
 }
 
-static ts_tier_count since(const ts_cache_report *r, const ts_cache_sums *from,
+static ts_tier_count since(const ts_slow_report *r, const ts_cache_sums *from,
                            int32_t table) {
   ts_tier_count c;
   for (int k = 0; k < N_COUNTS; k++)
@@ -117,7 +117,7 @@ static double exposed_part(const ts_cache_sums *from, const ts_cache_sums *to) {
   return hold > 0 ? (to->exposed_s - from->exposed_s) / hold : 0;
 }
 
-static ts_err log_table(const ts_cache_report *r, ts_trainer *t,
+static ts_err log_table(const ts_slow_report *r, ts_trainer *t,
                         ts_metrics_log *log, int32_t i) {
   static const char *const names[] = {
       "unique",      "hit_rate",  "misses",     "conflicts",   "evictions",
@@ -143,8 +143,8 @@ static ts_err log_table(const ts_cache_report *r, ts_trainer *t,
                               .values = v});
 }
 
-ts_err ts_cache_report_step(ts_cache_report *r, ts_trainer *t,
-                            ts_metrics_log *log) {
+ts_err ts_slow_report_step(ts_slow_report *r, ts_trainer *t,
+                           ts_metrics_log *log) {
   if (!r->n_slow || t->step == r->last.step) return TS_OK;
   TS_DO(look(&r->now, t));
   for (int32_t i = 0; t->rank == 0 && i < t->config->n_tables; i++)
@@ -167,7 +167,7 @@ static double wanted(double load_factor, double hit_rate, double fit) {
   return fmin(1, exp(log(hits) / power));
 }
 
-static void note(const ts_cache_report *r, ts_trainer *t, int32_t i,
+static void note(const ts_slow_report *r, ts_trainer *t, int32_t i,
                  double seconds) {
   const double hold = r->now.hold_s - r->first.hold_s;
   const double late = r->now.exposed_s - r->first.exposed_s;
@@ -190,7 +190,7 @@ static void note(const ts_cache_report *r, ts_trainer *t, int32_t i,
             c->name, ts_table_load_factor(c), x);
 }
 
-static void print_table(const ts_cache_report *r, ts_trainer *t, int32_t i,
+static void print_table(const ts_slow_report *r, ts_trainer *t, int32_t i,
                         double n_steps) {
   char in[32], out[32];
   const ts_table_config *c = &t->config->tables[i];
@@ -215,7 +215,7 @@ static ts_err print_memory(ts_trainer *t) {
   return TS_OK;
 }
 
-ts_err ts_cache_report_end(ts_cache_report *r, ts_trainer *t) {
+ts_err ts_slow_report_end(ts_slow_report *r, ts_trainer *t) {
   if (!r->n_slow) return TS_OK;
   TS_DO(look(&r->now, t));
   const double n_steps = (double)(r->now.step - r->first.step);

@@ -14,18 +14,18 @@ typedef struct ts_cache_sums {
   int64_t step;
 } ts_cache_sums;
 
-typedef struct ts_cache_report {
+typedef struct ts_slow_report {
   ts_cache_sums first, last, now;
   int32_t n_slow; /* tables; 0: nothing to report */
-} ts_cache_report;
+} ts_slow_report;
 
 /* Counting begins here. */
-ts_err ts_cache_report_create(ts_cache_report *, ts_trainer *);
-void ts_cache_report_reset(ts_cache_report *);
+ts_err ts_slow_report_create(ts_slow_report *, ts_trainer *);
+void ts_slow_report_reset(ts_slow_report *);
 /* A line per table to LOG (rank 0's), per step since the line before; and
  * the table at the end with its NOTEs.  Collective. */
-ts_err ts_cache_report_step(ts_cache_report *, ts_trainer *, ts_metrics_log *);
-ts_err ts_cache_report_end(ts_cache_report *, ts_trainer *);
+ts_err ts_slow_report_step(ts_slow_report *, ts_trainer *, ts_metrics_log *);
+ts_err ts_slow_report_end(ts_slow_report *, ts_trainer *);
 /* Around what is no training: it is not counted. */
-ts_err ts_cache_report_pause(ts_cache_report *, ts_trainer *);
-ts_err ts_cache_report_go_on(ts_cache_report *, ts_trainer *);
+ts_err ts_slow_report_pause(ts_slow_report *, ts_trainer *);
+ts_err ts_slow_report_go_on(ts_slow_report *, ts_trainer *);

@@ -101,7 +101,7 @@ static ts_err log_step(ts_run *r) {
         r->log, &(ts_metrics_line){
                     .step = t->step, .n = n, .names = names, .values = v}));
   TS_DO(ts_saves_line(&r->saves, r->log));
-  TS_DO(ts_cache_report_step(&r->cache, t, r->log));
+  TS_DO(ts_slow_report_step(&r->cache, t, r->log));
   r->t_log = ts_now();
   ts_timer_add("progress lines", r->t_log - began);
   r->n_log = r->n_samples;
@@ -188,7 +188,7 @@ static ts_err loop(ts_run *r) {
   r->first_step = r->t->step;
   r->t0 = r->t_log = ts_now();
   ts_timers_reset();
-  TS_DO(ts_cache_report_create(&r->cache, r->t));
+  TS_DO(ts_slow_report_create(&r->cache, r->t));
   ts_watch_enter(TS_SECTION_STEP);
   TS_DO(ts_run_look_missed(r));
   if (r->last.stop) TS_DO(stop_here(r));
@@ -281,7 +281,7 @@ static void tear_down(ts_run *r) {
   ts_source_close(r->valid);
   ts_source_close(r->eval);
   ts_metrics_log_close(r->log);
-  ts_cache_report_reset(&r->cache);
+  ts_slow_report_reset(&r->cache);
   ts_mem_free(r->state.source_state);
   ts_trainer_destroy(r->t);
   if (r->lock >= 0) close(r->lock);
@@ -315,7 +315,7 @@ ts_err ts_run_train(const ts_config *config, const ts_run_options *o) {
   ts_watch_enter(TS_SECTION_END);
   if (err != TS_OK && err != TS_ERR_STOPPED) goto done;
   ts_err reported = report_data(&r);
-  if (reported == TS_OK) reported = ts_cache_report_end(&r.cache, r.t);
+  if (reported == TS_OK) reported = ts_slow_report_end(&r.cache, r.t);
   ts_saves_report(&r.saves);
   if (reported == TS_OK)
     reported = ts_report_end(r.t, ts_now() - r.t0, r.n_samples,

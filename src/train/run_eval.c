@@ -25,9 +25,9 @@ static ts_err look(ts_run *r, ts_source *source, const ts_look *what,
   bool stopped = r->last.stop == 1;
   if (!stopped) {
     const ts_ebc_stat trained = ts_ebc_stat_of(r->t->ebc);
-    TS_DO(ts_cache_report_pause(&r->cache, r->t));
+    TS_DO(ts_slow_report_pause(&r->cache, r->t));
     TS_DO(ts_evaluate(r->t, source, m, &hooks, &stopped));
-    TS_DO(ts_cache_report_go_on(&r->cache, r->t));
+    TS_DO(ts_slow_report_go_on(&r->cache, r->t));
     ts_ebc_stat_put(r->t->ebc, &trained);
   }
   if (!stopped) return TS_OK;

@@ -30,7 +30,7 @@ typedef struct ts_run {
   double began, t0, t_log;  /* process; first step; last progress line */
   int64_t n_samples, n_log; /* trained here; until the last line */
   ts_step_result last;
-  ts_cache_report cache;
+  ts_slow_report cache;
 } ts_run;
 
 /* run.c: saves the trainer's step, where it is not saved yet, HOW as

@@ -56,9 +56,9 @@ static void fill_feature(ts_batch_store *s, int k, int f, int from, int to,
                          bool bad) {
   ts_feature_store *x = &s->feature[f];
   const bool weighted = f == 2 || f == 3;
-  const ts_bags bags = f % 3 == 0 ? TS_BAGS_ONE
-                       : f == 2   ? TS_BAGS_LENGTHS
-                                  : TS_BAGS_OFFSETS;
+  const ts_bag_form bags = f % 3 == 0 ? TS_BAGS_ONE
+                           : f == 2   ? TS_BAGS_LENGTHS
+                                      : TS_BAGS_OFFSETS;
   int64_t n = from ? s->batch.kjt.features[f].n_ids : 0, at = n;
   for (int b = from; b < to; b++) n += length_of(k, f, b);
   ck_assert_ok(ts_batch_store_feature(s, f, n, bags, weighted));

@@ -206,7 +206,7 @@ static int count_of(what w) {
 
 /* A checkpoint, the figures of the caches, an evaluation: each right behind a
  * step whose lookup of the next batch is slow. */
-static void look_from_outside(pr_run *r, int who, ts_cache_report *report) {
+static void look_from_outside(pr_run *r, int who, ts_slow_report *report) {
   ts_ckpt c = {0};
   ts_run_state state = {0};
   ts_metrics_result m;
@@ -215,7 +215,7 @@ static void look_from_outside(pr_run *r, int who, ts_cache_report *report) {
     ck_assert_ok(ts_trainer_describe(r->t, &state, r->source, &c));
     ts_ckpt_reset(&c);
   } else if (who == 1) {
-    ck_assert_ok(ts_cache_report_pause(report, r->t));
+    ck_assert_ok(ts_slow_report_pause(report, r->t));
   } else {
     const ts_eval_hooks none = {0};
     bool stopped;
@@ -229,7 +229,7 @@ TS_TESTS(between_steps, 0, 6) {
                                       "pipeline.lookup_lane=data_dist"};
   pr_run r;
   pr_sets s = {0};
-  ts_cache_report report = {0};
+  ts_slow_report report = {0};
   pr_set(&s, "pipeline.kind=fused_sparse_dist");
   pr_set(&s, "pipeline.lookup=before_optimizer");
   pr_set(&s, lanes[_i / 3]);
@@ -238,14 +238,14 @@ TS_TESTS(between_steps, 0, 6) {
   stub_resolve_us = 2000;
   memset(&pr_kernel_hooks, 0, sizeof pr_kernel_hooks);
   pr_start(&r, deck, &s);
-  ck_assert_ok(ts_cache_report_create(&report, r.t));
+  ck_assert_ok(ts_slow_report_create(&report, r.t));
   for (int step = 0; step < 3; step++) {
     ts_step_result result;
     ck_assert_ok(ts_pipeline_step(r.t, r.loader, 0, &result));
     r.t->step++;
     look_from_outside(&r, _i % 3, &report);
   }
-  ts_cache_report_reset(&report);
+  ts_slow_report_reset(&report);
   pr_stop(&r);
   stub_off();
   const int who = _i % 3;
