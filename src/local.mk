@@ -11,7 +11,7 @@ tessera_sources += src/kernel_table.h
 
 # Headers for programs of one's own: all of src/ and io/ but the commands, what
 # is compiled once for each instruction set, lines of the deck's table, and
-# *_impl.h, which are a folder's own, except three that others of these include.
+# *_impl.h, which are a folder's own, except three that others here include.
 # They include each other by the paths that they have here.
 public_headers = $(sort $(filter-out cuda/% src/commands/% %_body.h \
   %/kernels_version.h %/lookup_ones.h io/schema_% %_impl.h,$(filter %.h,$(tessera_sources)))) \

@@ -28,6 +28,7 @@ dist_check_SCRIPTS += tests/run/async.sh \
   tests/run/hardening.sh \
   tests/run/hostile.sh \
   tests/run/init.sh \
+  tests/run/install.sh \
   tests/run/items.sh \
   tests/run/items_often.sh \
   tests/run/larger.sh \

@@ -10,12 +10,17 @@ elsewhere='
 README jobs/quickstart: installs and builds (jobs/setup.sh, as jobs/check does); the tutorial has its other commands
 README jobs/check: is what runs this
 README autoreconf -i: jobs/check, from nothing
+README make install: install.sh
 README man doc/tessera.1: cli_man.sh
 tessera.texi man tessera: cli_man.sh
 tutorial.texi jobs/quickstart: as above
 cluster.texi scancel JOB: slurm.sh
 slurm.texi sbatch --dependency=: slurm.sh
 slurm.texi make check-slurm: jobs/check
+install.texi ./configure --prefix=: jobs/check, without a prefix
+install.texi make install: install.sh
+install.texi make uninstall: install.sh
+install.texi mpirun -n 2 ./seeds: install.sh
 gpus.texi ./configure --with-cuda=: jobs/check, as far as there is CUDA
 gpus.texi mpirun -n 4 tessera train model.deck --set run.backend=cuda: a GPU; emulated.sh without one
 gpus.texi make gpu-kit: gpu_kit.sh'
@@ -72,6 +77,8 @@ ln -s "$TESSERA" "$work/bin/tessera"; ln -s "$TESSERA" build/tessera; ln -s "$sr
 PATH=$work/bin:$PATH; export PATH TESSERA=tessera TESSERA_DATA_DIR="$work/data" TESSERA_MPIRUN=-q
 # Decks of the source with less to do.
 cp -r "$srcdir/input" input; chmod -R u+w input
+# As the module sets them.
+TESSERA_INPUT=$PWD/input TESSERA_JOBS=$PWD/jobs/slurm; export TESSERA_INPUT TESSERA_JOBS
 sed -i 's/\(samples = \)2000000/\110000/; s/\(samples = \)50000/\1500/; s/steps = 1954/steps = 20/' input/quickstart.deck
 sed -i 's/\(rows = \)200000/\1200/; s/batch_per_rank = 1024/batch_per_rank = 64/' input/bench_ctr.deck
 # Files that the manual shows: their first line is their name.
