@@ -38,13 +38,15 @@ html-local: $(manual_svg)
 	  test $$p -ef doc/$${p##*/} || cp -f $$p doc/ || exit 1; done
 install-html-local: $(manual_svg)
 	$(MKDIR_P) "$(DESTDIR)$(htmldir)"
-	for p in $^; do $(INSTALL_DATA) $$p "$(DESTDIR)$(htmldir)"; done
+	for p in $^; do test ! -f $$p || \
+	  $(INSTALL_DATA) $$p "$(DESTDIR)$(htmldir)" || exit 1; done
 uninstall_local += uninstall-pictures
 uninstall-pictures:
 	for p in $(manual_pictures); do \
 	  rm -f "$(DESTDIR)$(htmldir)/$$p.svg"; done
 
-# With the manual as HTML; who has no makeinfo has it as info, if at all.
+# With the manual as HTML; who has no makeinfo has it as info, if at all, and
+# who has no python3 has it without drawings.
 manual_html =
 if HAVE_MAKEINFO
 manual_html += $(HTMLS)
