@@ -2,7 +2,8 @@
 # slurm.sh - the scripts of jobs/slurm under a real Slurm on this host: stopped
 # before the time limit, queued again, resumed at the same step, with the
 # weights of a straight run; the limit of that; arrays with a dependency; one
-# message and one code under srun; cancelled with a checkpoint; a node lost.
+# message and one code under srun; cancelled with a checkpoint; a node lost; an
+# installed tree's job, of which sbatch runs a copy.
 # `make check-slurm`.
 # seconds: 1800
 . "$srcdir/tests/support/common.sh"
@@ -17,6 +18,7 @@ trap 'exit 1' INT TERM HUP
 TESSERA_JOBS=$srcdir/jobs/slurm TESSERA_BIND=none OMPI_MCA_btl_vader_single_copy_mechanism=none
 export TESSERA TESSERA_JOBS TESSERA_BIND OMPI_MCA_btl_vader_single_copy_mechanism
 unset OMPI_MCA_pml OMPI_MCA_ess_singleton_isolated HWLOC_COMPONENTS # of tests/support/launch
+build=$PWD
 cd "$work" || exit 1
 # Waits instead of work make a step last: they change no bits.
 slow="--set run.log_every=5 --set comm.delay.latency_us=60000"
@@ -43,6 +45,10 @@ cat > early.env <<'END'
 [ "${SLURM_RESTART_COUNT:-0}" != 0 ] || kill -USR1 $$
 END
 early=$(TESSERA_CLUSTER=$work/early.env submit one-node --time=10 "$TESSERA_JOBS/one-node.sbatch" small.deck --set run.output="$work/early")
+echo "== a job of an installed tree, which nothing names to it"
+installed() { (cd "$build" && env -u MAKEFLAGS -u MFLAGS make -s install prefix="$work/tree") > "$work/made" 2>&1 || { cat "$work/made"; return 1; }; }
+check "make install" installed
+tree=$(unset TESSERA TESSERA_JOBS; submit one-node --time=10 "$work/tree/share/tessera/jobs/slurm/one-node.sbatch" small.deck --set run.output="$work/installed")
 echo "== an array, and what comes after it"
 for k in 1 2; do echo "small.deck --set run.output=$work/sweep$k --set run.seed=$k $slow"; done > list
 array=$(submit sweep --time=10 --array=1-2 "$TESSERA_JOBS/sweep.sbatch" list)
@@ -100,6 +106,9 @@ check "no step is logged twice" test "$(losses limit | wc -l)" = 8
 check "USR1 before the program begins queues the job again" await "$early" COMPLETED
 check "it had not begun" grep -q 'before the program had begun' "$work/tessera-$early.out"
 check "one start more" test "$(field "$early" Restarts)" = 1
+check "the installed tree's job completes" await "$tree" COMPLETED
+check "with the program that is there" grep -q "$work/tree/bin/tessera train small.deck" "$work/installed/log"
+check "its weights are those of a straight run" same_bits "$(newest straight)" "$(newest installed)"
 check "the array's dependency" await "$after" COMPLETED
 check "both runs left checkpoints" test "$(grep -c 'step-00000040.h5' "$work/after-$after.out")" = 2
 check "a task of an array resumes" same_step sweep1
