@@ -46,21 +46,20 @@ ts_err ts_tbe_forget_touched(ts_tbe *t, ts_staging *staging) {
   return ts_lane_sync(staging->lane);
 }
 
-/* Bits of rows [FIRST, FIRST + N) of the group, in WORDS that hold the first
- * one's. */
-static int64_t count(const uint32_t *words, int64_t first, int64_t n,
-                     uint32_t *rows) {
+/* The bits of rows [FIRST, FIRST + N) of the group that are set, in WORDS that
+ * begin with the one of FIRST: how many, and where ROWS is there which, counted
+ * from FIRST. */
+static int64_t find(const uint32_t *words, int64_t first, int64_t n,
+                    uint32_t *rows) {
+  const int64_t skip = first % 32;
   int64_t found = 0;
-  for (int64_t i = 0; i < n; i++) {
-    const int64_t bit = first % 32 + i;
-    const uint32_t word = words[bit / 32];
-    if (bit % 32 == 0 && !word) {
-      i += 31;
-      continue;
-    }
-    if (!(word >> bit % 32 & 1)) continue;
-    if (rows) rows[found] = (uint32_t)i;
-    found++;
+  for (int64_t at = -skip; at < n; at += 32, words++) {
+    uint32_t word = *words;
+    if (at < 0) word &= UINT32_MAX << skip;
+    if (n - at < 32) word &= UINT32_MAX >> (32 - (n - at));
+    if (!rows) found += __builtin_popcount(word);
+    for (; rows && word; word &= word - 1)
+      rows[found++] = (uint32_t)(at + __builtin_ctz(word));
   }
   return found;
 }
@@ -83,9 +82,9 @@ ts_err ts_tbe_touched(ts_tbe *t, ts_staging *staging, int32_t i, int64_t row0,
   TS_TRY(ts_mem_alloc(&words, bytes + 4, TS_TAG_CHECKPOINT));
   TS_TRY(ts_staging_get(staging, words, (uint32_t *)t->touched.ptr + first / 32,
                         bytes));
-  *n = count(words, first, n_rows, NULL);
+  *n = find(words, first, n_rows, NULL);
   TS_TRY(ts_mem_many(*rows, *n, CHECKPOINT));
-  (void)count(words, first, n_rows, *rows);
+  (void)find(words, first, n_rows, *rows);
 done:
   ts_mem_free(words);
   return err;
