@@ -48,6 +48,7 @@ typedef struct ts_ckpt_item {
                              copies on all ranks */
   bool optional;          /* a file may lack it, and it stays as it is */
   bool absent;            /* the file that was loaded does */
+  bool converted;         /* it has the item in another type */
   bool is_copy;           /* ts_ckpt_is_copy */
 } ts_ckpt_item;
 
@@ -146,10 +147,25 @@ ts_err ts_ckpt_also(const char *path, const char *dir, const char *name);
 ts_err ts_ckpt_newest(ts_str *path, const char *dir, const char *mirror,
                       ts_comm *);
 
+/* Any file of a checkpoint in DIR, of weights alone, too; "" where there is
+ * none.  Local. */
+ts_err ts_ckpt_any(ts_str *path, const char *dir);
+
 /* The one that NUMBER others (0: none) are newer than, as this rank sees it.
  * Local. */
 ts_err ts_ckpt_newest_seen(ts_str *path, const char *dir, const char *mirror,
                            int number);
+
+/* Who looks for the newest that is whole, NUMBER by NUMBER.  One that could not
+ * be read may have gone since it was listed, as compaction or a run that goes
+ * on have put a newer one in its place: search_again is then true, NUMBER -1,
+ * and the search begins anew.  say_back: that TRIED was left out, and PATH
+ * comes next.  Local. */
+typedef struct ts_ckpt_search {
+  int number, n_gone;
+} ts_ckpt_search;
+bool ts_ckpt_search_again(ts_ckpt_search *, const char *tried);
+void ts_ckpt_say_back(const char *tried, const char *why, const char *path);
 
 /* Reads PATH: fills the read pieces of all items, the values and the step;
  * verifies the checksums of all that it reads.  What is wrong is said once

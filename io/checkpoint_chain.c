@@ -7,6 +7,7 @@
  * who looks for the newest goes back to the one before. */
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/mem.h"
@@ -85,8 +86,17 @@ static ts_err open_parent(ts_ckpt_reader *r) {
   return err;
 }
 
+/* Two descriptors a file: as many as the system lets this process have. */
+static void allow_files(void) {
+  struct rlimit most;
+  if (getrlimit(RLIMIT_NOFILE, &most) != 0) return;
+  most.rlim_cur = most.rlim_max;
+  (void)setrlimit(RLIMIT_NOFILE, &most);
+}
+
 /* Steps fall on the way, so there is an end. */
 ts_err ts_ckpt_chain_open(ts_ckpt_reader *r) {
+  if (r->kind != TS_CKPT_FULL) allow_files();
   for (; r->kind != TS_CKPT_FULL; r = r->under) TS_DO(open_parent(r));
   return TS_OK;
 }

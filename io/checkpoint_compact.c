@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -92,7 +93,7 @@ static ts_err write_rows(ts_compacting *k, ts_saver *s, int32_t i, int64_t row0,
 }
 
 /* This rank's part of item I. */
-static ts_err fill(ts_saver *s, int32_t i, void *arg) {
+static ts_err fill(void *arg, ts_saver *s, int32_t i) {
   ts_err err = TS_OK;
   ts_compacting *k = arg;
   const ts_ckpt_item *item = &k->c.items[i];
@@ -126,12 +127,37 @@ static ts_err lock(int *fd, const char *dir) {
 
 /* ---- all of it ----------------------------------------------------------- */
 
+/* Whether R's file is still the one that its name is of. */
+static bool is_still(const ts_ckpt_reader *r) {
+  struct stat open, named;
+  return fstat(r->fd, &open) == 0 && stat(r->path, &named) == 0 &&
+         open.st_dev == named.st_dev && open.st_ino == named.st_ino;
+}
+
 /* Deltas that the new file has taken in.  What they build on stays as long as
  * checkpoint.keep lets it. */
 static int64_t forget(const ts_ckpt_reader *r) {
   int64_t n = 0;
-  for (; r->under; r = r->under, n++) unlink(r->path);
+  for (; r->under; r = r->under, n++)
+    if (is_still(r)) unlink(r->path);
   return n;
+}
+
+/* A full checkpoint of that step that training has written meanwhile is the one
+ * that its deltas build on: it stays, and so do the old deltas. */
+static ts_err publish(void *arg, ts_saver *s) {
+  const ts_compacting *k = arg;
+  if (!is_still(&k->reader))
+    return ts_fail(TS_ERR_CKPT, "%s: was written anew, or has gone, meanwhile",
+                   k->reader.path);
+  if (link(s->temp, s->path) != 0 && errno == EEXIST)
+    return ts_fail(TS_ERR_CKPT, "%s: is there already", s->path);
+  if (access(s->path, F_OK) != 0) /* no such links there */
+    return ts_ckpt_give_name(s->temp, s->path, s->dir);
+  unlink(s->temp);
+  if (ts_file_sync_folder(s->dir) != 0)
+    return ts_fail_errno(TS_ERR_CKPT, s->dir);
+  return TS_OK;
 }
 
 static ts_err take_place(ts_compacting *k, const char *dir, int keep,
@@ -145,12 +171,19 @@ static ts_err take_place(ts_compacting *k, const char *dir, int keep,
 static ts_err compact(ts_compacting *k, const char *path, const char *dir,
                       int keep, int64_t *n) {
   const bool first = ts_comm_rank(k->comm) == 0;
-  char temp[64], part[80];
+  const ts_filling filling = {fill, publish, k};
+  char temp[64], part[80], full[64], there[4200];
   TS_DO(ts_agree(k->comm, describe(k, path)));
+  ts_ckpt_name(full, TS_CKPT_FULL, k->c.step);
+  snprintf(there, sizeof there, "%s/%s", dir, full);
+  TS_DO(ts_agree(k->comm,
+                 first && access(there, F_OK) == 0
+                     ? ts_fail(TS_ERR_CKPT, "%s: is there already", there)
+                     : TS_OK));
   snprintf(temp, sizeof temp, "compact-%08lld.h5", (long long)k->c.step);
   snprintf(part, sizeof part, ".%s.part", temp);
   if (first) ts_ckpt_forget_compacted(dir, part);
-  TS_DO(ts_ckpt_save_filled(&k->c, dir, temp, fill, k, k->comm));
+  TS_DO(ts_ckpt_save_filled(&k->c, dir, temp, &filling, k->comm));
   TS_DO(ts_agree(k->comm, first ? take_place(k, dir, keep, n) : TS_OK));
   return ts_comm_bcast(k->comm, n, sizeof *n, 0);
 }

@@ -29,6 +29,15 @@ typedef struct ts_stored {
   uint32_t *crc; /* (blocks) or NULL where the file has none */
 } ts_stored;
 
+/* Who writes rows that are not in memory as pieces: fill writes this rank's of
+ * item I; publish gives the finished file its name, on rank 0. */
+struct ts_saver;
+typedef struct ts_filling {
+  ts_err (*fill)(void *arg, struct ts_saver *, int32_t i);
+  ts_err (*publish)(void *arg, struct ts_saver *);
+  void *arg;
+} ts_filling;
+
 /* A checkpoint that is being written. */
 typedef struct ts_saver {
   ts_ckpt *c;
@@ -45,9 +54,7 @@ typedef struct ts_saver {
   char *block;       /* (TS_BLOCK_BYTES) */
   char *bite;        /* (TS_BITE_BYTES) of a device's memory, or NULL */
   ts_ckpt_hooks hooks;
-  /* Writes this rank's rows of item I in place of its pieces, or NULL. */
-  ts_err (*fill)(struct ts_saver *, int32_t i, void *arg);
-  void *arg;
+  const struct ts_filling *filling; /* in place of pieces, or NULL */
 } ts_saver;
 
 /* A checkpoint that is being read. */
@@ -94,27 +101,30 @@ typedef struct ts_overlay {
   ts_stored stored;
   int64_t *rows; /* (n) ascending: of the table */
   int64_t n;
+  /* Its rows [row0, row0 + n_rows), columns from col0 on, n_cols of them, as
+   * they were read last: who goes up a table meets them once. */
+  char *bite;
+  int64_t row0, n_rows;
+  int32_t col0, n_cols;
 } ts_overlay;
 typedef struct ts_overlays {
   const ts_ckpt_reader *holder;
   ts_overlay *of; /* (n) oldest first */
   int32_t n;
-  char *bite;
 } ts_overlays;
 /* To be closed in any case.  S: the holder's. */
 ts_err ts_overlays_open(ts_overlays *, const ts_ckpt_reader *r,
                         const ts_stored *s, const ts_ckpt_item *);
 void ts_overlays_close(ts_overlays *);
 /* As read_part below, with ITEM's `from`; the newest of each row. */
-ts_err ts_ckpt_read_over(const ts_ckpt_reader *r, const ts_overlays *,
+ts_err ts_ckpt_read_over(const ts_ckpt_reader *r, ts_overlays *,
                          const ts_stored *, const ts_ckpt_item *,
                          const ts_ckpt_columns *c, bool whole);
 
-/* checkpoint_write.c: saves C under the temporary name TEMP of its folder, of
- * which FILL (ARG) writes all rows. */
+/* checkpoint_write.c: saves C under the temporary name TEMP of its folder.
+ * Collective. */
 ts_err ts_ckpt_save_filled(ts_ckpt *, const char *dir, const char *temp,
-                           ts_err (*fill)(ts_saver *, int32_t i, void *arg),
-                           void *arg, ts_comm *);
+                           const ts_filling *, ts_comm *);
 
 /* checkpoint_pieces.c: reads rows of a dataset, WHOLE or some columns of them,
  * to C's ptr (host or device memory), as the item's type. */

@@ -74,6 +74,19 @@ ts_err ts_ckpt_list(const char *dir, char ***names, int *n) {
   return list(dir, is_checkpoint, names, n);
 }
 
+static bool is_any(const char *name) {
+  return is_full(name) || is_built(name);
+}
+
+ts_err ts_ckpt_any(ts_str *path, const char *dir) {
+  char **names;
+  int n;
+  ts_err err = list(dir, is_any, &names, &n);
+  if (err == TS_OK && n) err = ts_str_append(path, "%s/%s", dir, names[0]);
+  ts_ckpt_list_free(names, n);
+  return err;
+}
+
 void ts_ckpt_list_free(char **names, int n) {
   for (int i = 0; i < n; i++) ts_mem_free(names[i]);
   ts_mem_free(names);

@@ -2,6 +2,7 @@
  * damaged, of a folder and of its mirror. */
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/log.h"
 #include "base/mem.h"
@@ -89,28 +90,62 @@ static void forget_values(ts_ckpt *c) {
   c->n_values = 0;
 }
 
+/* So often a search begins again as the file that it met has gone. */
+enum { SEARCHES = 20 };
+
+bool ts_ckpt_search_again(ts_ckpt_search *s, const char *tried) {
+  if (access(tried, F_OK) == 0 || ++s->n_gone > SEARCHES) return false;
+  s->number = -1;
+  return true;
+}
+
+void ts_ckpt_say_back(const char *tried, const char *why, const char *path) {
+  if (strstr(why, tried))
+    ts_warn("%s; going back to the checkpoint before: %s", why, path);
+  else
+    ts_warn("%s builds on what is not whole: %s; going back to the checkpoint "
+            "before: %s",
+            tried, why, path);
+}
+
+/* Whether PATH, which could not be loaded, has gone: rank 0's view. */
+static ts_err begin_again(ts_ckpt_search *s, const char *tried, bool *again,
+                          ts_comm *comm) {
+  int64_t gone = ts_comm_rank(comm) == 0 ? ts_ckpt_search_again(s, tried) : 0;
+  TS_DO(ts_comm_bcast(comm, &gone, sizeof gone, 0));
+  *again = gone;
+  if (gone) s->number = -1;
+  return TS_OK;
+}
+
 ts_err ts_ckpt_load_newest(ts_ckpt *c, ts_str *path, const char *dir,
                            const char *mirror, ts_comm *comm) {
   ts_err err = TS_OK;
-  bool mirrored;
-  for (int number = 0;; number++) {
+  bool mirrored, again;
+  char tried[4400] = "";
+  for (ts_ckpt_search s = {0};; s.number++) {
     ts_err_record fault;
-    const ts_err before = err;
+    ts_err before = err;
     ts_err_take(&fault);
-    err = nth_newest(path, &mirrored, dir, mirror, number, comm);
+    err = nth_newest(path, &mirrored, dir, mirror, s.number, comm);
     if (err != TS_OK) return err;
     if (!path->text) { /* no more */
       if (before != TS_OK) ts_err_put(&fault);
       return before;
     }
-    if (before != TS_OK)
-      ts_warn("%s; going back to the checkpoint before: %s", fault.text,
-              path->text);
+    if (before != TS_OK) ts_ckpt_say_back(tried, fault.text, path->text);
+    snprintf(tried, sizeof tried, "%s", path->text);
     forget_values(c);
     err = ts_ckpt_load(c, path->text, false, NULL, comm);
     if (err == TS_OK && mirrored)
       ts_note("%s is taken from the mirror: %s has none as new that is whole",
               path->text, dir);
-    if (err == TS_OK || err != TS_ERR_CKPT) return err;
+    if (err != TS_ERR_CKPT) return err;
+    ts_err_take(&fault);
+    TS_DO(begin_again(&s, tried, &again, comm));
+    if (again)
+      err = TS_OK;
+    else
+      ts_err_put(&fault);
   }
 }

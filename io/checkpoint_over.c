@@ -31,8 +31,10 @@ static ts_err check(const ts_overlay *o, const ts_stored *s, const char *name) {
 }
 
 static ts_err open_one(ts_overlay *o, const ts_ckpt_reader *r,
-                       const ts_stored *s, const char *name) {
+                       const ts_stored *s, const ts_ckpt_item *of) {
   ts_err err = TS_OK;
+  const char *name = of->name;
+  const int64_t row = ts_item_row_bytes(of);
   char rows[1024] = "";
   ts_stored index = {.at = -1};
   *o = (ts_overlay){.r = r, .stored = {.at = -1}};
@@ -47,6 +49,9 @@ static ts_err open_one(ts_overlay *o, const ts_ckpt_reader *r,
   const ts_ckpt_columns all = {.n_rows = o->n, .ptr = o->rows};
   TS_TRY(ts_ckpt_read_part(r, &index, &item, &all, true));
   TS_TRY(check(o, s, name));
+  TS_TRY(ts_mem_alloc(&o->bite,
+                      (size_t)(row > TS_BLOCK_BYTES ? row : TS_BLOCK_BYTES),
+                      TS_TAG_CHECKPOINT));
 done:
   ts_stored_reset(&index);
   return err;
@@ -55,26 +60,21 @@ done:
 ts_err ts_overlays_open(ts_overlays *x, const ts_ckpt_reader *r,
                         const ts_stored *s, const ts_ckpt_item *item) {
   int32_t n = 0;
-  const int64_t row = ts_item_row_bytes(item);
   *x = (ts_overlays){.holder = ts_ckpt_holder(r, item->name)};
   for (const ts_ckpt_reader *at = r; at != x->holder; at = at->under) n++;
   if (!n) return TS_OK;
   TS_DO(ts_mem_many(x->of, n, CHECKPOINT));
-  TS_DO(ts_mem_alloc(&x->bite,
-                     (size_t)(row > TS_BITE_BYTES ? row : TS_BITE_BYTES),
-                     TS_TAG_CHECKPOINT));
   x->n = n;
-  for (; r != x->holder; r = r->under)
-    TS_DO(open_one(&x->of[--n], r, s, item->name));
+  for (; r != x->holder; r = r->under) TS_DO(open_one(&x->of[--n], r, s, item));
   return TS_OK;
 }
 
 void ts_overlays_close(ts_overlays *x) {
   for (int32_t i = 0; i < x->n; i++) {
     ts_stored_reset(&x->of[i].stored);
-    ts_mem_free(x->of[i].rows);
+    ts_mem_free_all(x->of[i].rows, x->of[i].bite);
   }
-  ts_mem_free_all(x->of, x->bite);
+  ts_mem_free(x->of);
   *x = (ts_overlays){0};
 }
 
@@ -85,22 +85,34 @@ static int64_t row_bytes_of(const ts_ckpt_item *item, const ts_ckpt_columns *c,
   return whole ? ts_item_row_bytes(item) : ts_columns_row_bytes(item, c);
 }
 
-/* As many rows of the file at a time as the buffer holds. */
-static ts_err lay(const ts_overlay *o, const ts_ckpt_item *item,
-                  const ts_ckpt_columns *c, bool whole, char *bite) {
-  const int64_t row = row_bytes_of(item, c, whole);
-  const int64_t end = below(o, c->row0 + c->n_rows);
-  const int64_t fit = TS_BITE_BYTES > row ? TS_BITE_BYTES / row : 1;
-  for (int64_t k = below(o, c->row0), n; k < end; k += n) {
-    n = end - k < fit ? end - k : fit;
+/* Row K of the overlay, as part of C. */
+static ts_err row_at(ts_overlay *o, const ts_ckpt_item *item,
+                     const ts_ckpt_columns *c, bool whole, int64_t k,
+                     const char **row) {
+  const int64_t bytes = row_bytes_of(item, c, whole);
+  const int64_t fit = TS_BLOCK_BYTES / bytes, some = fit > 0 ? fit : 1;
+  if (k < o->row0 || k >= o->row0 + o->n_rows || o->col0 != c->col0 ||
+      o->n_cols != c->n_cols) {
     ts_ckpt_columns part = *c;
-    part.row0 = k;
-    part.n_rows = n;
-    part.ptr = bite;
+    o->row0 = part.row0 = k;
+    o->n_rows = part.n_rows = o->n - k < some ? o->n - k : some;
+    o->col0 = c->col0;
+    o->n_cols = c->n_cols;
+    part.ptr = o->bite;
     TS_DO(ts_ckpt_read_part(o->r, &o->stored, item, &part, whole));
-    for (int64_t i = 0; i < n; i++)
-      memcpy((char *)c->ptr + (o->rows[k + i] - c->row0) * row, bite + i * row,
-             (size_t)row);
+  }
+  *row = o->bite + (k - o->row0) * bytes;
+  return TS_OK;
+}
+
+static ts_err lay(ts_overlay *o, const ts_ckpt_item *item,
+                  const ts_ckpt_columns *c, bool whole) {
+  const int64_t bytes = row_bytes_of(item, c, whole);
+  const int64_t end = below(o, c->row0 + c->n_rows);
+  for (int64_t k = below(o, c->row0); k < end; k++) {
+    const char *row;
+    TS_DO(row_at(o, item, c, whole, k, &row));
+    memcpy((char *)c->ptr + (o->rows[k] - c->row0) * bytes, row, (size_t)bytes);
   }
   return TS_OK;
 }
@@ -132,20 +144,20 @@ static ts_err read_plain(const ts_ckpt_reader *r, const ts_stored *s,
                     : ts_ckpt_read_part(r, s, item, c, whole);
 }
 
-static ts_err read_here(const ts_overlays *x, const ts_stored *s,
+static ts_err read_here(ts_overlays *x, const ts_stored *s,
                         const ts_ckpt_item *item, const ts_ckpt_columns *c,
                         bool whole) {
   TS_DO(read_plain(x->holder, s, item, c, whole));
   for (int32_t i = 0; i < x->n; i++)
     TS_DO(item->from ? lay_from(&x->of[i], item, c, whole)
-                     : lay(&x->of[i], item, c, whole, x->bite));
+                     : lay(&x->of[i], item, c, whole));
   return TS_OK;
 }
 
 /* Memory that the host may not touch gets rows once they are the newest, some
  * at a time: rows that stay as they are where `from` is negative go the same
  * way. */
-static ts_err read_remote(const ts_ckpt_reader *r, const ts_overlays *x,
+static ts_err read_remote(const ts_ckpt_reader *r, ts_overlays *x,
                           const ts_stored *s, const ts_ckpt_item *item,
                           const ts_ckpt_columns *c, bool whole) {
   ts_err err = TS_OK;
@@ -168,7 +180,7 @@ done:
   return err;
 }
 
-ts_err ts_ckpt_read_over(const ts_ckpt_reader *r, const ts_overlays *x,
+ts_err ts_ckpt_read_over(const ts_ckpt_reader *r, ts_overlays *x,
                          const ts_stored *s, const ts_ckpt_item *item,
                          const ts_ckpt_columns *c, bool whole) {
   if (!x->n) return read_plain(r, s, item, c, whole);

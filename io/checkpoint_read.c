@@ -97,7 +97,7 @@ static int64_t there_of(const ts_stored *s, const ts_ckpt_item *item,
   return row0 < s->rows ? s->rows - row0 : 0;
 }
 
-static ts_err read_rows(const ts_ckpt_reader *r, const ts_overlays *over,
+static ts_err read_rows(const ts_ckpt_reader *r, ts_overlays *over,
                         const ts_stored *s, const ts_ckpt_item *item) {
   for (int32_t k = 0; k < item->n_read; k++) {
     const ts_ckpt_piece *p = &item->read[k];
@@ -125,11 +125,12 @@ ts_err ts_ckpt_read_rows(const ts_ckpt_reader *r, const ts_stored *s,
   return err;
 }
 
-static ts_err read_item(const ts_ckpt_reader *r, const ts_ckpt_item *item) {
+static ts_err read_item(const ts_ckpt_reader *r, ts_ckpt_item *item) {
   ts_err err = TS_OK;
   ts_stored s;
   TS_TRY(ts_ckpt_open_set(&s, r, item->name));
   TS_TRY(check_shape(r, &s, item));
+  item->converted = s.dtype != item->dtype;
   TS_TRY(ts_ckpt_read_rows(r, &s, item));
 done:
   ts_stored_reset(&s);
@@ -366,10 +367,15 @@ ts_err ts_ckpt_load(ts_ckpt *c, const char *path, bool subset, ts_str *missing,
 static ts_err load_known(ts_ckpt *c, const char *path, bool values, bool any) {
   ts_err err = TS_OK;
   ts_ckpt_reader r;
+  if (values) { /* the file has them all, whatever it builds on */
+    err = ts_ckpt_reader_open_one(&r, path, !any);
+    if (err == TS_OK) err = read_values(&r, c);
+    c->step = r.step;
+    goto done;
+  }
   TS_TRY(ts_ckpt_reader_open(&r, path, !any, &c->step));
   r.staging = &c->staging;
-  if (values) TS_TRY(read_values(&r, c));
-  for (int32_t i = 0; !values && i < c->n_items; i++)
+  for (int32_t i = 0; i < c->n_items; i++)
     if (!c->items[i].optional || is_there(&r, &c->items[i]))
       TS_TRY(read_item(&r, &c->items[i]));
 done:

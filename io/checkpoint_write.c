@@ -77,8 +77,8 @@ static ts_err write_pieces(ts_saver *s, bool copied) {
                      "nodes?)",
                      s->temp, strerror(errno));
   }
-  for (int32_t i = 0; s->fill && !copied && i < s->c->n_items; i++)
-    TS_DO(s->fill(s, i, s->arg));
+  for (int32_t i = 0; s->filling && !copied && i < s->c->n_items; i++)
+    TS_DO(s->filling->fill(s->filling->arg, s, i));
   for (int32_t i = 0; i < s->c->n_items; i++)
     for (int32_t k = 0; k < s->c->items[i].n_write; k++)
       if (s->c->items[i].write[k].copied == copied)
@@ -137,6 +137,11 @@ static ts_err write_all(ts_saver *s, bool copied) {
   return ts_ckpt_write_columns(s, copied);
 }
 
+static ts_err give_name(ts_saver *s) {
+  return s->filling ? s->filling->publish(s->filling->arg, s)
+                    : ts_ckpt_give_name(s->temp, s->path, s->dir);
+}
+
 static ts_err save_all(ts_saver *s) {
   TS_DO(ts_agree(s->comm, s->first ? ts_ckpt_file_create(s) : TS_OK));
   TS_DO(ts_comm_bcast(s->comm, s->at, 8 * (int64_t)s->c->n_items, 0));
@@ -146,8 +151,7 @@ static ts_err save_all(ts_saver *s) {
   TS_DO(ts_agree(s->comm, sync_file(s)));
   TS_DO(ts_agree(s->comm, collect_sums(s)));
   TS_DO(ts_agree(s->comm, s->first ? ts_ckpt_file_seal(s) : TS_OK));
-  return ts_agree(
-      s->comm, s->first ? ts_ckpt_give_name(s->temp, s->path, s->dir) : TS_OK);
+  return ts_agree(s->comm, s->first ? give_name(s) : TS_OK);
 }
 
 /* All that it will need: nobody must run out of memory on its own later. */
@@ -221,9 +225,8 @@ ts_err ts_ckpt_save_hooked(ts_ckpt *c, const char *dir, int keep, ts_comm *comm,
 }
 
 ts_err ts_ckpt_save_filled(ts_ckpt *c, const char *dir, const char *temp,
-                           ts_err (*fill)(ts_saver *, int32_t i, void *arg),
-                           void *arg, ts_comm *comm) {
+                           const ts_filling *filling, ts_comm *comm) {
   ts_saver s = {
-      .c = c, .comm = comm, .hooks = {.beat = beat}, .fill = fill, .arg = arg};
+      .c = c, .comm = comm, .hooks = {.beat = beat}, .filling = filling};
   return save(&s, dir, temp);
 }

@@ -80,6 +80,14 @@ static int64_t allowed(const ts_ckpt_writer *w) {
   return own >= 0 && own / 2 < may ? own / 2 : may;
 }
 
+int64_t ts_ckpt_writer_allows(const ts_ckpt_writer *w) {
+  return allowed(w);
+}
+
+void ts_ckpt_writer_in_mirror(ts_ckpt_writer *w, bool in_mirror) {
+  w->in_mirror = in_mirror;
+}
+
 ts_err ts_ckpt_writer_prepare(ts_ckpt_writer *w, const ts_ckpt *c,
                               int64_t *needed, int64_t *room,
                               const char **why) {

@@ -57,6 +57,13 @@ ts_err ts_ckpt_writer_prepare(ts_ckpt_writer *, const ts_ckpt *,
  * comes with finish.  None is under way.  Collective. */
 ts_err ts_ckpt_writer_save(ts_ckpt_writer *, ts_ckpt *, bool wait, bool last);
 
+/* Whether the point that the next delta builds on is in the mirror: where it is
+ * not, the delta does not go there.  The same on all ranks. */
+void ts_ckpt_writer_in_mirror(ts_ckpt_writer *, bool);
+/* Bytes that this rank may take for a delta's rows, with what memory is free.
+ */
+int64_t ts_ckpt_writer_allows(const ts_ckpt_writer *);
+
 /* Nothing is under way, or it has come to its end. */
 bool ts_ckpt_writer_idle(ts_ckpt_writer *);
 /* It has ended, with an error. */

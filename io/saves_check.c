@@ -43,6 +43,10 @@ static void check_deltas(ts_deck *d, const config_setting_t *root) {
     ts_deck_error(d, at(root, "checkpoint.delta_state"),
                   "checkpoint.delta_state = false is of deltas: give "
                   "checkpoint.delta_every");
+  else if (!c->checkpoint.delta_state && !c->checkpoint.every)
+    ts_deck_error(d, at(root, "checkpoint.delta_state"),
+                  "checkpoint.delta_state = false: a run could go on from full "
+                  "checkpoints alone: give checkpoint.every");
   if (!c->checkpoint.delta_state && c->optimizer.ema > 0)
     ts_deck_error(d, at(root, "checkpoint.delta_state"),
                   "checkpoint.delta_state = false leaves out running means "

@@ -85,28 +85,34 @@ static ts_err take_averages(ts_ckpt_export *e, const ts_config *c) {
 static ts_err export_newest(const ts_ckpt_export *e, const ts_config *c) {
   ts_err err = TS_OK;
   ts_err_record fault;
-  ts_str path = {0};
-  for (int number = 0;; number++) {
+  ts_str path = {0}, tried = {0};
+  for (ts_ckpt_search s = {0};; s.number++) {
     const ts_err before = err;
     ts_err_take(&fault);
     ts_str_reset(&path);
-    TS_TRY(
-        ts_ckpt_newest_seen(&path, c->checkpoint.dir, ts_mirror_of(c), number));
-    if (!path.text && before != TS_OK) ts_err_put(&fault);
-    if (!path.text && before != TS_OK) return before;
+    TS_TRY(ts_ckpt_newest_seen(&path, c->checkpoint.dir, ts_mirror_of(c),
+                               s.number));
+    if (!path.text && before != TS_OK) {
+      ts_err_put(&fault);
+      TS_TRY(before);
+    }
     if (!path.text)
-      return ts_fail(TS_ERR_CKPT,
-                     "%s holds no checkpoint; train first, or give "
-                     "--checkpoint",
-                     c->checkpoint.dir);
-    if (before != TS_OK)
-      ts_warn("%s; going back to the checkpoint before: %s", fault.text,
-              path.text);
+      TS_THROW(TS_ERR_CKPT,
+               "%s holds no checkpoint; train first, or give "
+               "--checkpoint",
+               c->checkpoint.dir);
+    if (before != TS_OK) ts_ckpt_say_back(tried.text, fault.text, path.text);
+    ts_str_reset(&tried);
+    TS_TRY(ts_str_append(&tried, "%s", path.text));
     err = ts_ckpt_export_to(e, path.text);
     if (err != TS_ERR_CKPT) goto done;
+    if (!ts_ckpt_search_again(&s, path.text)) continue;
+    ts_err_clear();
+    err = TS_OK;
   }
 done:
   ts_str_reset(&path);
+  ts_str_reset(&tried);
   return err;
 }
 

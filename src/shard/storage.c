@@ -176,7 +176,8 @@ void ts_storage_shard(ts_plan_memory *m, const ts_cost *c, int32_t table,
                column_bytes(c, table, s);
   if (ts_table_is_slow(t)) tier_bytes(m, c, table, s, n);
   /* A bit for each row that has changed (sparse/tbe_touched.c). */
-  if (r->config->checkpoint.delta_every) m->state += (double)s->n_rows / 8;
+  if (r->config->checkpoint.dir && r->config->checkpoint.delta_every)
+    m->state += (double)s->n_rows / 8;
   m->buffers += ebc_batches * 4 * bags * width; /* out, then its gradient */
   if (travels(c, kind))
     remote_bytes(m, c, table, kind, s, n, bags);

@@ -37,25 +37,30 @@ static ts_err compact_file(ts_trainer *t, const char *path) {
   return TS_OK;
 }
 
+static ts_err none_left(const ts_trainer *t, ts_err before,
+                        const ts_err_record *fault) {
+  if (before == TS_OK)
+    return ts_fail(TS_ERR_CKPT, "%s holds no checkpoint",
+                   t->config->checkpoint.dir);
+  ts_err_put(fault);
+  return before;
+}
+
 static ts_err compact_newest(ts_trainer *t) {
-  char path[4400];
+  char path[4400], tried[4400] = "";
   ts_err err = TS_OK;
-  for (int number = 0;; number++) {
+  for (ts_ckpt_search s = {0};; s.number++) {
     ts_err_record fault;
     const ts_err before = err;
     ts_err_take(&fault);
-    TS_DO(find(t, number, path));
-    if (*path && before != TS_OK)
-      ts_warn("%s; going back to the checkpoint before: %s", fault.text, path);
-    if (*path && is_full(path)) {
+    TS_DO(find(t, s.number, path));
+    if (!*path) return none_left(t, before, &fault);
+    if (before != TS_OK) ts_ckpt_say_back(tried, fault.text, path);
+    if (is_full(path)) {
       ts_info("nothing to compact: %s is a full checkpoint", path);
       return TS_OK;
     }
-    if (!*path && before != TS_OK) ts_err_put(&fault);
-    if (!*path)
-      return before != TS_OK ? before
-                             : ts_fail(TS_ERR_CKPT, "%s holds no checkpoint",
-                                       t->config->checkpoint.dir);
+    snprintf(tried, sizeof tried, "%s", path);
     err = compact_file(t, path);
     if (err != TS_ERR_CKPT) return err;
   }

@@ -2,6 +2,7 @@
 #include "train/run.h"
 
 #include <math.h>
+#include <string.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -34,9 +35,9 @@ ts_err ts_run_save(ts_run *r, int how) {
 }
 
 ts_err ts_run_loaded(ts_run *r, const char *path, bool lacks) {
-  TS_DO(ts_saves_loaded(&r->saves, path, lacks));
-  r->saved_delta = r->saves.point.number > 0;
-  return TS_OK;
+  const char *name = path ? strrchr(path, '/') : NULL;
+  r->saved_delta = name && strncmp(name, "/step-", 6) != 0;
+  return ts_saves_loaded(&r->saves, path, lacks);
 }
 
 bool ts_run_wants_stop(const void *run) {
@@ -177,7 +178,9 @@ static ts_err one_step(ts_run *r, bool *end) {
 }
 
 static ts_err stop_here(ts_run *r) {
-  TS_DO(ts_run_save(r, TS_SAVE_WAIT | TS_SAVE_DELTA));
+  /* The same command goes on from it: weights alone would not do. */
+  const int delta = r->config->checkpoint.delta_state ? TS_SAVE_DELTA : 0;
+  TS_DO(ts_run_save(r, TS_SAVE_WAIT | delta));
   ts_info("stopped at step %lld of %lld; the same command goes on from there",
           (long long)r->t->step, (long long)r->last_step);
   return ts_fail(TS_ERR_STOPPED, "stopped at step %lld", (long long)r->t->step);

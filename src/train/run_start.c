@@ -43,19 +43,23 @@ static ts_err set_aside_best(const char *dir, ts_comm *comm) {
 
 /* With resume = "never" the checkpoints of an earlier run make room: they
  * are kept as NAME.old. */
-static ts_err set_aside(const char *dir, ts_comm *comm) {
+static ts_err set_aside_all(const char *dir) {
   ts_err err = TS_OK;
   ts_str path = {0};
   for (;;) {
-    TS_TRY(ts_ckpt_newest(&path, dir, NULL, comm));
+    ts_str_reset(&path);
+    TS_TRY(ts_ckpt_any(&path, dir));
     if (!path.text) break;
-    if (ts_comm_rank(comm) == 0) err = set_aside_file(path.text);
-    TS_TRY(ts_agree(comm, err));
+    TS_TRY(set_aside_file(path.text));
   }
-  TS_TRY(set_aside_best(dir, comm));
 done:
   ts_str_reset(&path);
   return err;
+}
+
+static ts_err set_aside(const char *dir, ts_comm *comm) {
+  TS_DO(ts_agree(comm, ts_comm_rank(comm) == 0 ? set_aside_all(dir) : TS_OK));
+  return set_aside_best(dir, comm);
 }
 
 /* Takes the topology that was measured when the run began. */

@@ -51,21 +51,21 @@ ts_err ts_saves_create(ts_saves *s, ts_trainer *t, const ts_run_state *state,
   const ts_config *c = t->config;
   *s = (ts_saves){.t = t, .best = -1, .written = -1, .point = {.step = -1}};
   if (!c->checkpoint.dir) return TS_OK;
-  const ts_ckpt_writer_options o = {
-      .dir = c->checkpoint.dir,
-      .io = c->checkpoint.io,
-      .mirror = ts_mirror_of(c),
-      .keep = c->checkpoint.keep,
-      .mirror_every = c->checkpoint.mirror_every,
-      .beside = c->checkpoint.async && c->checkpoint.every > 0 &&
-                !c->run.serial_lanes,
-      .buffer_bytes = c->checkpoint.buffer_mib << 20,
-      .node_size = ts_world_node_size(t->world),
-      .n_threads = t->n_threads};
+  const bool beside = c->checkpoint.async && (c->checkpoint.every > 0 ||
+                                              c->checkpoint.delta_every > 0);
+  const ts_ckpt_writer_options o = {.dir = c->checkpoint.dir,
+                                    .io = c->checkpoint.io,
+                                    .mirror = ts_mirror_of(c),
+                                    .keep = c->checkpoint.keep,
+                                    .mirror_every = c->checkpoint.mirror_every,
+                                    .beside = beside && !c->run.serial_lanes,
+                                    .buffer_bytes = c->checkpoint.buffer_mib
+                                                    << 20,
+                                    .node_size = ts_world_node_size(t->world),
+                                    .n_threads = t->n_threads};
   TS_DO(ts_ckpt_writer_create(&s->writer, &o, t->world));
   TS_DO(ts_settle(t, ts_state_track(t)));
-  if (c->checkpoint.async && c->checkpoint.every > 0)
-    TS_DO(prepare(s, state, train));
+  if (beside) TS_DO(prepare(s, state, train));
   return TS_OK;
 }
 
@@ -229,8 +229,9 @@ static ts_err finish_before(ts_saves *s, ts_metrics_log *log, double began) {
   if (late && !s->noted) {
     ts_note("the checkpoint of step %lld waited %.2f s for the one before: "
             "they come faster than they are written; with a larger "
-            "checkpoint.every steps need not wait",
-            (long long)s->t->step, ts_now() - began);
+            "checkpoint.%s steps need not wait",
+            (long long)s->t->step, ts_now() - began,
+            s->t->config->checkpoint.delta_every ? "delta_every" : "every");
     s->noted = true;
   }
   return TS_OK;
@@ -241,8 +242,7 @@ enum { MOST_DELTAS = 200 };
 
 static ts_ckpt_kind kind_of(const ts_saves *s, int how) {
   const ts_config *c = s->t->config;
-  const bool mirrored = (how & TS_SAVE_LAST) && ts_mirror_of(c);
-  if (!(how & TS_SAVE_DELTA) || !c->checkpoint.delta_every || mirrored ||
+  if (!(how & TS_SAVE_DELTA) || !c->checkpoint.delta_every ||
       s->point.step < 0 || s->point.step >= s->t->step ||
       s->point.number >= MOST_DELTAS)
     return TS_CKPT_FULL;
@@ -264,6 +264,7 @@ static ts_err begin(ts_saves *s, const ts_run_state *state, ts_source *train,
   ts_err err = TS_OK;
   ts_ckpt c = {.kind = kind_of(s, how), .parent = s->point};
   const ts_section before = ts_watch_enter(TS_SECTION_SAVE);
+  TS_TRY(ts_state_choose(s->t, &c, ts_ckpt_writer_allows(s->writer)));
   *full = c.kind == TS_CKPT_FULL;
   /* Rank 0 alone knows the seal of what it has written. */
   if (!*full)
@@ -302,15 +303,39 @@ static bool is_own(const ts_config *c, const char *path) {
          !strchr(path + n + 1, '/');
 }
 
-/* Rank 0 reads the seal: one that can't be read is no parent. */
+/* Rank 0: what PATH is as a parent, step -1 where it can be none, and whether
+ * the mirror has the same. */
+static void find_point(const ts_config *c, const char *path,
+                       ts_ckpt_point *point, int64_t *mirrored) {
+  char there[4400];
+  ts_ckpt_point other;
+  *point = (ts_ckpt_point){.step = -1};
+  if (ts_ckpt_point_of(point, path) != TS_OK) ts_err_clear();
+  if (point->seal < 0) point->step = -1;
+  if (!ts_mirror_of(c) || point->step < 0) return;
+  snprintf(there, sizeof there, "%.4000s%s", ts_mirror_of(c),
+           strrchr(path, '/'));
+  *mirrored =
+      ts_ckpt_point_of(&other, there) == TS_OK && other.seal == point->seal;
+  ts_err_clear();
+}
+
 ts_err ts_saves_loaded(ts_saves *s, const char *path, bool lacks) {
   const ts_config *c = s->t->config;
   ts_ckpt_point point = {.step = -1};
-  if (!s->writer || !c->checkpoint.delta_every) return TS_OK;
-  if (s->t->rank == 0 && path && !lacks && is_own(c, path) &&
-      ts_ckpt_point_of(&point, path) != TS_OK)
-    ts_err_clear();
-  if (point.seal < 0) point.step = -1;
+  int64_t mirrored = 0;
+  if (!s->writer) return TS_OK;
+  s->written = -1;
+  if (path && is_own(c, path) && !strncmp(strrchr(path, '/'), "/step-", 6))
+    s->written = s->t->step;
+  if (s->t->rank == 0 && c->checkpoint.delta_every && path && !lacks &&
+      is_own(c, path))
+    find_point(c, path, &point, &mirrored);
+  TS_DO(ts_comm_bcast(s->t->control, &point, sizeof point, 0));
+  TS_DO(ts_comm_bcast(s->t->control, &mirrored, sizeof mirrored, 0));
   s->point = point;
-  return ts_comm_bcast(s->t->control, &s->point, sizeof s->point, 0);
+  /* A chain goes on where it is; the mirror would miss the rest of it. */
+  if (ts_mirror_of(c) && !mirrored) s->point.step = -1;
+  ts_ckpt_writer_in_mirror(s->writer, mirrored);
+  return TS_OK;
 }

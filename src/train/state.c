@@ -237,7 +237,7 @@ ts_err ts_trainer_load(ts_trainer *t, const char *path, ts_run_state *state,
     TS_THROW(TS_ERR_CKPT, "%s lacks %s", taken->text, missing.text);
   t->step = ts_state_step(&ckpt);
   for (int32_t i = 0; i < ckpt.n_items; i++)
-    state->lacks |= ckpt.items[i].absent;
+    state->lacks |= ckpt.items[i].absent || ckpt.items[i].converted;
   TS_TRY(ts_settle(t, take_state(&ckpt, state)));
   if (t->training) TS_TRY(ts_settle(t, ts_split_check(t->config, &ckpt)));
   if (!t->training) t->negatives = ts_negatives_of(t->config, &ckpt);

@@ -25,6 +25,7 @@ typedef struct ts_describe {
   int64_t *shard;  /* (n_tables + 1) */
   int64_t *n;      /* (shards) rows of each that have changed */
   uint32_t **rows; /* (shards) which, of this rank's */
+  int64_t bytes;   /* of this rank's */
 } ts_describe;
 
 /* Rows that this rank writes of a shard: all, or where every rank has all of
@@ -267,15 +268,53 @@ static ts_err describe(ts_describe *d) {
   return TS_OK;
 }
 
+static void describe_reset(ts_describe *d) {
+  for (int64_t k = 0; d->rows && k < d->shard[d->t->config->n_tables]; k++)
+    ts_mem_free(d->rows[k]);
+  ts_mem_free_all(d->first, d->shard, d->rows);
+  ts_comm_free(d->t->control, d->n);
+}
+
 ts_err ts_state_tables(ts_trainer *t, ts_ckpt *ckpt, bool with_state) {
   ts_err err = TS_OK;
   ts_describe d = {.t = t, .ckpt = ckpt, .with_state = with_state};
   if (is_delta(&d)) err = find_all(&d);
   if (err == TS_OK) err = ts_settle(t, describe(&d));
-  for (int64_t k = 0; d.rows && k < d.shard[t->config->n_tables]; k++)
-    ts_mem_free(d.rows[k]);
-  ts_mem_free_all(d.first, d.shard, d.rows);
-  ts_comm_free(t->control, d.n);
+  describe_reset(&d);
+  return err;
+}
+
+/* Bytes of the rows of a shard that have changed. */
+static ts_err add_bytes(void *arg, int32_t table, const ts_shard *s,
+                        ts_tbe *tbe, int32_t number) {
+  ts_describe *d = arg;
+  const ts_row_optim *optim = ts_tbe_optim(tbe);
+  for (int k = first_state(d, optim) - 1; k < optim->n_states; k++) {
+    int32_t cols;
+    ts_dtype dtype;
+    (void)ts_tbe_rows(tbe, number, k < first_state(d, optim) ? -1 : k, &cols,
+                      &dtype);
+    d->bytes +=
+        d->n[number_of(d, table, s)] * cols * (int64_t)ts_dtype_bytes(dtype);
+  }
+  return TS_OK;
+}
+
+ts_err ts_state_choose(ts_trainer *t, ts_ckpt *ckpt, int64_t allowed) {
+  ts_err err = TS_OK;
+  ts_describe d = {
+      .t = t, .ckpt = ckpt, .with_state = ckpt->kind == TS_CKPT_DELTA};
+  if (!is_delta(&d)) return TS_OK;
+  TS_TRY(ts_settle(t, ts_trainer_rest(t)));
+  TS_TRY(ts_settle(t, ts_ckpt_on(ckpt, t->device)));
+  TS_TRY(find_all(&d));
+  TS_TRY(ts_settle(t, ts_ebc_each_shard(t->ebc, add_bytes, &d)));
+  int64_t over = d.bytes > allowed;
+  TS_TRY(ts_comm_sum_i64(t->control, &over, 1));
+  if (over) ckpt->kind = TS_CKPT_FULL;
+done:
+  describe_reset(&d);
+  ts_staging_reset(&ckpt->staging);
   return err;
 }
 

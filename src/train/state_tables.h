@@ -10,6 +10,11 @@
  * cached tiers flushed.  Collective. */
 ts_err ts_state_tables(ts_trainer *, ts_ckpt *, bool with_state);
 
+/* A checkpoint that is not full becomes so where a rank's rows that have
+ * changed take more than ALLOWED bytes, this rank's number: they are copied at
+ * once. Brings work on tables to rest.  Collective. */
+ts_err ts_state_choose(ts_trainer *, ts_ckpt *, int64_t allowed);
+
 /* Rows that are updated from here on are remembered, where the deck has
  * checkpoint.delta_every; forget: those from before are not. */
 ts_err ts_state_track(ts_trainer *);

@@ -264,7 +264,8 @@ typedef struct ts_run_state {
   double trained_s;   /* seconds spent in earlier runs */
   int64_t n_samples;  /* trained on since the first start */
   ts_best best;
-  bool lacks; /* the checkpoint that was loaded had not all that there is */
+  bool lacks; /* the checkpoint that was loaded had not all that there is, or
+                 had it in other types: none may build on it */
 } ts_run_state;
 
 /* Describes the content of a checkpoint of this step, of the kind that it says

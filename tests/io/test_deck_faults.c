@@ -43,6 +43,8 @@ static const char *const faults[][2] = {
     {"checkpoint = { async = \"yes\"; };", "checkpoint.async takes"},
     {"checkpoint = { mirror_every = 0; };", "out of range"},
     {"checkpoint = { delta_state = false; };", "give checkpoint.delta_every"},
+    {"checkpoint = { delta_every = 5; delta_state = false; };",
+     "full checkpoints alone: give checkpoint.every"},
     {"checkpoint = { async = 1; };", "takes true or false"},
     {"checkpoint = { dir = 1; };", "takes a text in quotes"},
     {"sharding = { memory_gib = -4; };", "is out of range"},
