@@ -11,6 +11,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "runtime/comm.h"
+#include "runtime/staging.h"
 
 #define DECLARE(name) extern const ts_layer_ops ts_layer_##name;
 TS_LAYERS(DECLARE)
@@ -204,6 +205,34 @@ done:
 
 ts_err ts_layer_take(ts_layer *l, void *p, int64_t n, size_t size) {
   return ts_arrays_take(&l->arrays, l->device, p, n, size, TS_TAG_ACTIVATIONS);
+}
+
+ts_err ts_layer_take_filled(ts_layer *l, float **p, const float *x, int64_t n) {
+  ts_err err = TS_OK;
+  ts_staging s = {0};
+  TS_TRY(ts_layer_take(l, p, n, sizeof *x));
+  TS_TRY(ts_staging_create(&s, l->device));
+  TS_TRY(ts_staging_put(&s, *p, x, (size_t)n * sizeof *x));
+done:
+  ts_staging_reset(&s);
+  return err;
+}
+
+ts_err ts_layer_take_waves(ts_layer *l, float **p, int64_t places, int32_t n,
+                           double base) {
+  ts_err err = TS_OK;
+  float *x = NULL;
+  TS_TRY(ts_mem_many(x, places * n, DENSE));
+  for (int32_t c = 0; c < n; c++) {
+    const double turn = pow(base, -(double)(c - c % 2) / n);
+    for (int64_t k = 0; k < places; k++)
+      x[k * n + c] =
+          (float)(c % 2 ? cos((double)k * turn) : sin((double)k * turn));
+  }
+  TS_TRY(ts_layer_take_filled(l, p, x, places * n));
+done:
+  ts_mem_free(x);
+  return err;
 }
 
 ts_err ts_layer_comm(ts_layer *l, ts_comm **out) {

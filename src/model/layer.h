@@ -328,6 +328,12 @@ ts_err ts_layer_buffer(ts_layer *, ts_param **, int32_t i, const char *tail,
 ts_err ts_layer_own(ts_layer *, ts_param *);
 /* An array of N elements of SIZE bytes, zeroed, given back with the layer. */
 ts_err ts_layer_take(ts_layer *, void *p, int64_t n, size_t size);
+/* The same of N floats, which are those of X, memory of the host. */
+ts_err ts_layer_take_filled(ts_layer *, float **p, const float *x, int64_t n);
+/* Such an array (places, n) of waves: sin and cos of p / base^(2 i / n) in
+ * columns 2 i and 2 i + 1 of row p, made in double. */
+ts_err ts_layer_take_waves(ts_layer *, float **p, int64_t places, int32_t n,
+                           double base);
 /* The graph's comm for what layers add over ranks on the compute lane; *OUT
  * NULL where there is one rank.  Collective over spec->world. */
 ts_err ts_layer_comm(ts_layer *, struct ts_comm **out);

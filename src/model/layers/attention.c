@@ -8,7 +8,6 @@
 
 #include "base/mem.h"
 #include "model/layer_ops.h"
-#include "runtime/staging.h"
 
 typedef enum { NO_PLACES, ALIBI } ts_attention_places;
 
@@ -84,16 +83,12 @@ static ts_err shape(ts_layer *l) {
 static ts_err make_slopes(ts_layer *l) {
   ts_err err = TS_OK;
   ts_attention *d = l->data;
-  ts_staging s = {0};
   float *x = NULL;
-  TS_TRY(ts_layer_take(l, &d->slopes, d->heads, 4));
   TS_TRY(ts_mem_many(x, d->heads, DENSE));
   for (int32_t h = 0; h < d->heads; h++)
     x[h] = (float)pow(2, -8.0 * (h + 1) / d->heads);
-  TS_TRY(ts_staging_create(&s, l->device));
-  TS_TRY(ts_staging_put(&s, d->slopes, x, (size_t)d->heads * 4));
+  TS_TRY(ts_layer_take_filled(l, &d->slopes, x, d->heads));
 done:
-  ts_staging_reset(&s);
   ts_mem_free(x);
   return err;
 }

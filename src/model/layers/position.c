@@ -1,9 +1,7 @@
 /* position.c - y = scale x + a vector for each place in a sequence. */
 #include <math.h>
 
-#include "base/mem.h"
 #include "model/layer_ops.h"
-#include "runtime/staging.h"
 
 typedef enum { LEARNT, SINE } ts_position_kind;
 
@@ -38,25 +36,6 @@ static ts_err shape(ts_layer *l) {
   return ts_layer_gives(l, NULL, ts_tokens_of(l->in[0].value->shape.dim));
 }
 
-/* sin and cos of p / 10000^(2 i / d) in columns 2 i and 2 i + 1. */
-static ts_err make_waves(ts_layer *l, float *to, int32_t places, int32_t n) {
-  ts_err err = TS_OK;
-  ts_staging s = {0};
-  float *x = NULL;
-  TS_TRY(ts_mem_many(x, (int64_t)places * n, DENSE));
-  for (int32_t p = 0; p < places; p++)
-    for (int32_t c = 0; c < n; c++) {
-      const double a = p * pow(10000, -(double)(c - c % 2) / n);
-      x[(int64_t)p * n + c] = (float)(c % 2 ? cos(a) : sin(a));
-    }
-  TS_TRY(ts_staging_create(&s, l->device));
-  TS_TRY(ts_staging_put(&s, to, x, (size_t)places * (size_t)n * 4));
-done:
-  ts_staging_reset(&s);
-  ts_mem_free(x);
-  return err;
-}
-
 static ts_err create(ts_layer *l, ts_lane *lane) {
   (void)lane;
   ts_position *d = l->data;
@@ -65,9 +44,8 @@ static ts_err create(ts_layer *l, ts_lane *lane) {
   if (o->by == LEARNT)
     return ts_layer_param(l, &d->weight, 0, false, "weight", o->places, n,
                           sqrt(6.0 / (o->places + n)));
-  TS_DO(ts_layer_take(l, &d->waves, (int64_t)o->places * n, 4));
   TS_DO(ts_layer_take(l, &d->sink, (int64_t)o->places * n, 4));
-  return make_waves(l, d->waves, o->places, n);
+  return ts_layer_take_waves(l, &d->waves, o->places, n, 10000);
 }
 
 static ts_err run(const ts_layer *l, const ts_layer_run *r, ts_pass pass) {
