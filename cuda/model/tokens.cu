@@ -192,3 +192,26 @@ ts_err ts_cuda_places_backward(const ts_places_args *a) {
     TS_DO(TS_CUDA_LAUNCH(ts_position_rows_kernel, ts_elements_shape(n), *a));
   return TS_CUDA_LAUNCH(ts_position_table_kernel, ts_elements_shape(m), *a);
 }
+
+/* ---- rotary -------------------------------------------------------------- */
+
+/* A thread turns a pair. */
+static __global__ void __launch_bounds__(TS_ELEMENTS_THREADS)
+    ts_rotary_kernel(const __grid_constant__ ts_rotary_args a) {
+  const int32_t pairs = a.dim / 2;
+  ts_elements(a.n_tokens, a.n_heads * pairs, [&](int64_t t, int32_t k) {
+    float2 *at = (float2 *)(a.x + t * a.x_stride) + k;
+    const float2 x = *at;
+    const float2 wave = __ldg(
+        (const float2 *)(a.waves + (int64_t)a.position[t] * a.dim) + k % pairs);
+    const ts_real s = {a.back ? -wave.x : wave.x}, c = {wave.y};
+    *at = make_float2((ts_real{x.x} * c - ts_real{x.y} * s).x,
+                      (ts_real{x.x} * s + ts_real{x.y} * c).x);
+  });
+}
+
+ts_err ts_cuda_rotary(const ts_rotary_args *a) {
+  const int64_t n = a->n_tokens * a->n_heads * (a->dim / 2);
+  if (n == 0) return TS_OK;
+  return TS_CUDA_LAUNCH(ts_rotary_kernel, ts_elements_shape(n), *a);
+}

@@ -238,6 +238,23 @@ typedef struct ts_places_args {
   int32_t from_newest; /* or 0 */
 } ts_places_args;
 
+/* Rotary positions (Su et al., "RoFormer", equation 34), in place: token t of X
+ * has N_HEADS vectors of DIM numbers side by side, and in each the numbers 2 i
+ * and 2 i + 1 are turned by an angle, by its negative where BACK, which undoes
+ * it and is what gradients take:
+ *   x_2i = x_2i cos - x_2i+1 sin, x_2i+1 = x_2i sin + x_2i+1 cos
+ * Sine and cosine are the numbers 2 i and 2 i + 1 of row position[t] of WAVES.
+ * Products and sums are rounded one by one: all backends leave the same bits.
+ * DIM and x_stride are even, X and WAVES aligned to 8 bytes. */
+typedef struct ts_rotary_args {
+  float *x;           /* (n_tokens, x_stride) */
+  const float *waves; /* (places, dim): ts_layer_take_waves */
+  const int32_t *position;
+  int64_t n_tokens, x_stride;
+  int32_t n_heads, dim;
+  int32_t back; /* or 0 */
+} ts_rotary_args;
+
 /* Sample s has the times ids[k], bags[s] <= k < bags[s + 1], one for each of
  * its tokens, or one more; bags NULL: all are 0.  when[t]: that of token t;
  * asked[t]: the next one, when what follows t is asked for, or t's own where
@@ -337,6 +354,7 @@ typedef struct ts_attention_args {
   X(pool_backward, (const ts_pool_args *))                                     \
   X(places_forward, (const ts_places_args *))                                  \
   X(places_backward, (const ts_places_args *))                                 \
+  X(rotary, (const ts_rotary_args *))                                          \
   X(attention, (const ts_attention_args *))                                    \
   X(attention_grad, (const ts_attention_args *))                               \
   X(attention_half, (const ts_attention_args *))                               \

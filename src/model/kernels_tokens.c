@@ -1,5 +1,5 @@
-/* kernels_tokens.c - the host's kernels of tokens that no register makes
- * faster: they wait for memory. */
+/* kernels_tokens.c - the host's kernels of tokens, in plain C: they wait for
+ * memory. */
 #include <string.h>
 
 #include "runtime/backends.h"
@@ -187,6 +187,30 @@ static ts_err places_backward(const ts_places_args *a) {
   return TS_OK;
 }
 
+/* ---- rotary -------------------------------------------------------------- */
+
+/* Not TS_CLONES: gcc 12.2 fuses these products and sums there, although told
+ * not to. */
+static void turn(float *restrict x, const float *restrict wave, int32_t n,
+                 float sign) {
+  for (int32_t i = 0; i < n; i += 2) {
+    const float a = x[i], b = x[i + 1];
+    const float s = sign * wave[i], c = wave[i + 1];
+    x[i] = a * c - b * s;
+    x[i + 1] = a * s + b * c;
+  }
+}
+
+static ts_err rotary(const ts_rotary_args *a) {
+  const float sign = a->back ? -1 : 1;
+#pragma omp parallel for schedule(static)
+  for (int64_t t = 0; t < a->n_tokens; t++)
+    for (int32_t h = 0; h < a->n_heads; h++)
+      turn(a->x + t * a->x_stride + (int64_t)h * a->dim,
+           a->waves + (int64_t)a->position[t] * a->dim, a->dim, sign);
+  return TS_OK;
+}
+
 void ts_token_kernels_host(ts_kernels *k) {
   k->tokens = tokens;
   k->token_times = token_times;
@@ -196,4 +220,5 @@ void ts_token_kernels_host(ts_kernels *k) {
   k->pool_backward = pool_backward;
   k->places_forward = places_forward;
   k->places_backward = places_backward;
+  k->rotary = rotary;
 }

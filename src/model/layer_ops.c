@@ -59,6 +59,7 @@ TASK(, full_softmax_slopes, ts_full_softmax_args, "softmax backward")
 TASK(, full_softmax_give, ts_full_softmax_args, "items backward")
 TASK(, target_figures, ts_target_figures_args, "figures")
 PASSES(places, ts_places_args, "positions")
+TASK(, rotary, ts_rotary_args, "rotary")
 PASSES(fm, ts_fm_args, "interaction")
 
 ts_err ts_run_attention_pass(const ts_layer *l, const ts_layer_run *r,

@@ -69,6 +69,8 @@ ts_err ts_run_target_figures(const ts_layer *, const ts_layer_run *,
                              const ts_target_figures_args *);
 ts_err ts_run_places(const ts_layer *, const ts_layer_run *,
                      const ts_places_args *, ts_pass);
+ts_err ts_run_rotary(const ts_layer *, const ts_layer_run *,
+                     const ts_rotary_args *);
 ts_err ts_run_fm(const ts_layer *, const ts_layer_run *, const ts_fm_args *,
                  ts_pass);
 ts_err ts_run_zero(const ts_layer *, const ts_layer_run *, void *p,

@@ -1,12 +1,13 @@
 /* tokens.c - the contract of the kernels of tokens: where they lie, when they
- * were, pools, places, and dropout by token; against formulas in double.
+ * were, pools, places, what turns by these, and dropout by token; against
+ * formulas in double.
  * ranks: 1  fake: 1  emulated: 1  isa: none
  * seconds: 300 */
 #include "base/rng.h"
 #include "tests/kernels/layers.h"
 
 KT_CONTRACT("tokens token_times prepend_forward prepend_backward pool_forward "
-            "pool_backward places_forward places_backward")
+            "pool_backward places_forward places_backward rotary")
 
 /* Samples of 0 to 9 tokens, now and then of more. */
 typedef struct jagged {
@@ -272,6 +273,73 @@ TS_TEST(places) {
     a.dtable = lt_out((int64_t)a.n_places * a.n, 4);
     for (int32_t c = 0; c < a.n; c++) expect_places(&a, c);
     lt_check(run_places, &a);
+  }
+}
+
+/* ---- rotary -------------------------------------------------------------- */
+
+typedef struct turns {
+  ts_rotary_args once, undone; /* the second and back again */
+} turns;
+
+static ts_err run_rotary(const ts_kernels *k, const void *arg) {
+  turns x = *(const turns *)arg;
+  kt_at_all(&x, sizeof x);
+  TS_DO(k->rotary(&x.once));
+  TS_DO(k->rotary(&x.undone));
+  x.undone.back = !x.undone.back;
+  return k->rotary(&x.undone);
+}
+
+/* Pair C of a token's heads. */
+static void expect_turned(const turns *w, int64_t t, int32_t c) {
+  const ts_rotary_args *a = &w->once;
+  const int64_t at = t * a->x_stride + 2 * c;
+  const float *wave =
+      a->waves + (int64_t)a->position[t] * a->dim + 2 * c % a->dim;
+  const double x = a->x[at], y = a->x[at + 1], of = fabs(x) + fabs(y);
+  const double s = a->back ? -wave[0] : wave[0];
+  lt_want(a->x, at, x * wave[1] - y * s, of);
+  lt_want(a->x, at + 1, x * s + y * wave[1], of);
+  for (int k = 0; k < 2; k++)
+    lt_want(w->undone.x, at + k, (double)w->undone.x[at + k],
+            fabs(w->undone.x[at]) + fabs(w->undone.x[at + 1]));
+}
+
+/* N numbers to be turned, aligned as pairs are; all backends leave the host's
+ * bits. */
+static float *pairs(int64_t n) {
+  float *x = kt_array(n, 4, 8 * kt_below(8));
+  for (int64_t i = 0; i < n; i++) x[i] = lt_number(1);
+  lt_over(x, n, 4);
+  kt_compare(x, KT_BITS);
+  return x;
+}
+
+TS_TEST(rotary) {
+  enum { PLACES = 90 };
+  for (int i = 0; i < 48; i++) {
+    lt_begin();
+    const jagged j = draw(i);
+    ts_rotary_args a = {.position = j.position,
+                        .n_tokens = j.n_tokens,
+                        .n_heads = 1 + kt_below(4),
+                        .dim = 2 + 2 * kt_below(i % 2 ? 35 : 3),
+                        .back = i / 2 % 2};
+    float *waves = kt_array(PLACES * a.dim, 4, 8 * kt_below(8));
+    for (int32_t k = 0; k < PLACES * a.dim; k += 2) {
+      const double turn = 4 * (double)lt_number(1);
+      waves[k] = (float)sin(turn), waves[k + 1] = (float)cos(turn);
+    }
+    a.waves = waves;
+    a.x_stride = a.n_heads * a.dim + 2 * kt_below(3);
+    turns w = {a, a};
+    w.once.x = pairs(j.n_tokens * a.x_stride);
+    w.undone.x = pairs(j.n_tokens * a.x_stride);
+    for (int64_t t = 0; t < j.n_tokens; t++)
+      for (int32_t c = 0; c < a.n_heads * a.dim / 2; c++)
+        expect_turned(&w, t, c);
+    lt_check(run_rotary, &w);
   }
 }
 
