@@ -131,15 +131,31 @@ typedef struct look_case {
   bool silu, causal, alibi, bare; /* bare: without W_o */
   int32_t before;                 /* vectors before each sample's tokens */
   int32_t context;                /* so many first ones look at all */
+  double rotary;                  /* its base; 0: none */
 } look_case;
+
+/* Q . k of DIM numbers that are turned by their tokens' places, FAR apart: k by
+ * as many steps alone. */
+static double turned(const look_case *k, const double *q, const double *key,
+                     int32_t far) {
+  double s = 0;
+  for (int32_t c = 0; c < k->dim; c += 2) {
+    const double by = -far / pow(k->rotary, (double)c / k->dim);
+    s += q[c] * (key[c] * cos(by) - key[c + 1] * sin(by)) +
+         q[c + 1] * (key[c] * sin(by) + key[c + 1] * cos(by));
+  }
+  return s;
+}
 
 /* A number by which token I looks at token J, both of sample B. */
 static double look(const look_case *k, const double *qkv, int32_t h, int32_t i,
                    int32_t j) {
   const int32_t a = k->heads * k->dim;
+  const double *q = qkv + i * 3 * a + h * k->dim;
+  const double *key = qkv + j * 3 * a + a + h * k->dim;
   double s = 0;
-  for (int32_t c = 0; c < k->dim; c++)
-    s += qkv[i * 3 * a + h * k->dim + c] * qkv[j * 3 * a + a + h * k->dim + c];
+  for (int32_t c = 0; c < k->dim; c++) s += q[c] * key[c];
+  if (k->rotary) s = turned(k, q, key, i - j);
   s /= sqrt(k->dim);
   if (k->alibi) s -= pow(2, -8.0 * (h + 1) / k->heads) * abs(i - j);
   return s;
@@ -216,6 +232,13 @@ TS_TEST(attention) {
       {LOOKS("heads = 2; dim = 3; by = \"silu\"; output = false;"),
        {.heads = 2, .dim = 3, .silu = true, .causal = true, .bare = true},
        6},
+      {LOOKS("places = \"rotary\"; rotary_base = 20.0;"),
+       {.heads = 1, .dim = 4, .causal = true, .rotary = 20},
+       4},
+      {LOOKS("heads = 2; dim = 6; places = \"rotary\"; by = \"silu\"; "
+             "causal = false; output = false;"),
+       {.heads = 2, .dim = 6, .silu = true, .bare = true, .rotary = 10000},
+       12},
       {LOOKS("heads = 2; context = 2;"),
        {.heads = 2, .dim = 2, .causal = true, .context = 2},
        4}};
@@ -580,6 +603,9 @@ TS_TEST(refused) {
   REFUSED("{ name = \"y\"; kind = \"attention\"; in = \"s\"; causal = false; "
           "context = 1; }",
           "context = 1 is for causal = true");
+  REFUSED("{ name = \"y\"; kind = \"attention\"; in = \"s\"; places = "
+          "\"rotary\"; }",
+          "a head has 3: give an even dim");
   REFUSED("{ name = \"y\"; kind = \"prepend\"; in = \"s\"; }",
           "it needs the key before");
   REFUSED("{ name = \"y\"; kind = \"pool\"; in = \"s\"; before = \"p\"; }",

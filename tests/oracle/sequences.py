@@ -20,14 +20,18 @@ OUTPUTS = {"two_tower_items": 'outputs = ( { name = "next"; in = "user_tower"; i
                               'target = "candidate"; draw = "batch"; log_q = true; temperature = 0.1; normalise = true; } ); ',
            "hstu": 'outputs = ( { name = "next"; in = "block"; loss = "sampled_softmax"; target = "next"; negatives = 128; '
                    'temperature = 0.5; normalise = true; exclude = ["item"]; first_item = 1; } ); '}
-OUTPUTS["hstu_context"] = OUTPUTS["hstu"]
+OUTPUTS["hstu_context"] = OUTPUTS["rotary"] = OUTPUTS["hstu"]
 # Cases that are no graph of input/models.
 LAYERS = {"hstu_context": """layers = (
     { name = "place"; kind = "position"; in = "item"; places = 5; },
     { name = "about"; kind = "project"; in = ["user", "site"]; dim = 6; },
     { name = "whole"; kind = "prepend"; in = "place"; before = "about"; },
     { name = "block"; kind = "block"; repeat = 2; in = "whole"; layers = (
-      { name = "unit"; kind = "hstu"; in = "block"; heads = 2; places = 4; context = 2; } ); } ); """}
+      { name = "unit"; kind = "hstu"; in = "block"; heads = 2; places = 4; context = 2; } ); } ); """,
+          "rotary": """layers = (
+    { name = "block"; kind = "block"; repeat = 2; in = "item"; layers = (
+      { name = "looks"; kind = "attention"; in = "block"; heads = 2; places = "rotary"; rotary_base = 100.0; },
+      { name = "sum"; kind = "add"; in = ["block", "looks"]; } ); } ); """}
 ROWS = {"items": 30, "users": 11, "sites": 5}
 
 
@@ -53,8 +57,19 @@ def by_time(s, buckets):
     return (passed.log() / 0.301).long().clamp(max=buckets - 1)
 
 
-def attention(P, name, x, causal, heads=1, times=None):
+def turned(x, base):
+    """Rows (heads, places, dim) whose pairs, as complex numbers, are turned by their places."""
+    n, dim = x.shape[1:]
+    at, pair = (torch.arange(k, dtype=x.dtype) for k in (n, dim // 2))
+    angle = at[:, None] / base ** (2 * pair / dim)
+    z = torch.view_as_complex(x.unflatten(2, (-1, 2)).contiguous())
+    return torch.view_as_real(z * torch.polar(torch.ones_like(angle), angle)).flatten(2)
+
+
+def attention(P, name, x, causal, heads=1, times=None, rotary=None):
     q, k, v = (z.unflatten(1, (heads, -1)).transpose(0, 1) for z in linear(P, name + ".0", x).chunk(3, -1))
+    if rotary:
+        q, k = turned(q, rotary), turned(k, rotary)
     mask = torch.zeros(len(x), len(x), dtype=x.dtype)
     if causal:
         mask = mask.masked_fill(torch.ones_like(mask, dtype=torch.bool).triu(1), float("-inf"))
@@ -100,6 +115,13 @@ def sasrec(P, s):
         x = x + attention(P, b + "looks", norm(P, b + "before", x), True, 1, by_time(s, 50))
         x = x + mlp(P, b + "each", norm(P, b + "normed", x), 2, relu, False)
     return norm(P, "user", x)
+
+
+def rotary(P, s):
+    x = P["items"][s["item"]]
+    for i in range(2):
+        x = x + attention(P, f"block.{i}.looks", x, True, 2, rotary=100)
+    return x
 
 
 def bert4rec(P, s):
@@ -210,6 +232,7 @@ CASES = {
               '{ name = "block.unit"; places = 4; times = "when"; time_buckets = 50; dropout = 0.0; }'],
              ("softmax", 128, 0.5, True, True, 1)),
     "hstu_context": (hstu_context, 6, "item next", "user site", [], ("softmax", 128, 0.5, True, True, 1)),
+    "rotary": (rotary, 12, "item next", None, [], ("softmax", 128, 0.5, True, True, 1)),
     "bert4rec": (bert4rec, 64, "item next", None,
                  ['{ name = "start"; p = 0.0; }', '{ name = "place"; places = 5; }']
                  + [f'{{ name = "block.{n}"; {k} = 0.0; }}' for n, k in

@@ -115,7 +115,7 @@ table_defaults = { optimizer = { kind = "rowwise_adagrad"; lr = 0.1; }; };
 model = { layers = (
   { name = "whole";  kind = "prepend";    in = "history"; before = "user"; },
   { name = "looks";  kind = "hstu";       in = "whole"; places = 20; },
-  { name = "last";   kind = "attention";  in = "looks"; heads = 2; } );
+  { name = "last";   kind = "attention";  in = "looks"; heads = 2; places = "rotary"; } );
   outputs = ( { name = "next"; in = "last"; loss = "sampled_softmax"; target = "next"; negatives = 20; } ); };
 optimizer = { kind = "sgd"; lr = 0.2; };
 sharding = { topology = "default"; };

@@ -39,7 +39,7 @@ tables = ( { name = "item"; rows = 60; dim = 16; features = ["item"]; },
 table_defaults = { optimizer = { kind = "rowwise_adagrad"; lr = 0.1; }; };
 model = { layers = (
   { name = "place";  kind = "position";   in = "history"; places = 20; },
-  { name = "looks";  kind = "attention";  in = "place"; heads = 2; dropout = 0.2; times = "when"; },
+  { name = "looks";  kind = "attention";  in = "place"; heads = 2; places = "rotary"; dropout = 0.2; times = "when"; },
   { name = "sum";    kind = "add";        in = ["place", "looks"]; },
   { name = "normed"; kind = "layer_norm"; in = "sum"; },
   { name = "each";   kind = "mlp";        in = ["normed", "kinds"]; units = [24, 16]; dropout = 0.1; },

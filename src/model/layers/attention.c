@@ -9,13 +9,13 @@
 #include "base/mem.h"
 #include "model/layer_ops.h"
 
-typedef enum { NO_PLACES, ALIBI } ts_attention_places;
+typedef enum { NO_PLACES, ALIBI, ROTARY } ts_attention_places;
 
 typedef struct ts_attention_options {
   int32_t heads, dim, time_buckets, context;
   int by, places;
   bool causal, output, bias;
-  double dropout;
+  double dropout, rotary_base;
 } ts_attention_options;
 
 #define KEY(name, kind, fallback, min, max, choices, help)                     \
@@ -33,8 +33,11 @@ static const ts_key keys[] = {
     KEY(context, TS_KEY_INT32, "0", 0, 1 << 20, NULL,
         "so many of a sample's first tokens look at all of them, although "
         "causal"),
-    KEY(places, TS_KEY_CHOICE, "\"none\"", 1, 0, "none|alibi",
-        "alibi: products fall with the distance, by a slope for each head"),
+    KEY(places, TS_KEY_CHOICE, "\"none\"", 1, 0, "none|alibi|rotary",
+        "alibi: products fall with the distance, by a slope for each head; "
+        "rotary: q and k are turned by their place"),
+    KEY(rotary_base, TS_KEY_FLOAT, "10000", 1, 1e12, NULL,
+        "of rotary: pair i of a head turns by place / rotary_base^(2 i / dim)"),
     KEY(time_buckets, TS_KEY_INT32, "128", 1, TS_TIME_BUCKETS, NULL,
         "with `times`: so many biases by the time that passed, for each head"),
     KEY(output, TS_KEY_BOOL, "true", 1, 0, NULL,
@@ -53,6 +56,7 @@ typedef struct ts_attention {
   float *qkv, *dqkv;     /* (tokens, 3 a) */
   float *y, *dy;         /* (tokens, a); NULL: the output's own */
   float *lse, *slopes;
+  float *waves; /* (places, dim) of rotary; NULL: none */
   void *work;
 } ts_attention;
 
@@ -75,6 +79,11 @@ static ts_err shape(ts_layer *l) {
   if ((int64_t)d->heads * d->dim > TS_WIDTH_MAX / 3)
     return ts_layer_fail(l, "heads times dim is more than %d",
                          TS_WIDTH_MAX / 3);
+  if (o->places == ROTARY && d->dim % 2)
+    return ts_layer_fail(l,
+                         "places = \"rotary\" turns pairs of numbers, and a "
+                         "head has %d: give an even dim, of one head",
+                         d->dim);
   d->a = d->heads * d->dim;
   return ts_layer_gives(l, NULL, ts_tokens_of(o->output ? n : d->a));
 }
@@ -91,6 +100,15 @@ static ts_err make_slopes(ts_layer *l) {
 done:
   ts_mem_free(x);
   return err;
+}
+
+/* A row for each place that a token may have. */
+static ts_err make_waves(ts_layer *l) {
+  ts_attention *d = l->data;
+  const ts_attention_options *o = l->options;
+  const int64_t n = l->spec->batch_max, most = ts_tokens_at(l->tokens)->longest;
+  return ts_layer_take_waves(l, &d->waves, most && most < n ? most : n, d->dim,
+                             o->rotary_base);
 }
 
 static ts_attention_args args_of(const ts_layer *l, int64_t batch) {
@@ -179,6 +197,7 @@ static ts_err create(ts_layer *l, ts_lane *lane) {
     TS_DO(ts_rows_linear_make(&d->out, l, 1, d->a, d->a, l->out[0].shape.dim, 1,
                               bias, lane));
   if (o->places == ALIBI) TS_DO(make_slopes(l));
+  if (o->places == ROTARY) TS_DO(make_waves(l));
   return take(l);
 }
 
@@ -203,6 +222,31 @@ static ts_err look(ts_layer *l, const ts_layer_run *r,
   return ts_layer_end(r, d->times, pass);
 }
 
+/* Turns HEADS vectors of each of N rows of X, row i by place POSITION[i]. */
+static ts_err turn(ts_layer *l, const ts_layer_run *r, ts_rows x, int32_t heads,
+                   const int32_t *position, int64_t n, ts_pass pass) {
+  const ts_attention *d = l->data;
+  const ts_rotary_args a = {.x = x.p,
+                            .waves = d->waves,
+                            .position = position,
+                            .n_tokens = n,
+                            .x_stride = x.stride,
+                            .n_heads = heads,
+                            .dim = d->dim,
+                            .back = pass == TS_BACKWARD};
+  return d->waves ? ts_run_rotary(l, r, &a) : TS_OK;
+}
+
+/* Q and k of all tokens, or their gradients, in rows of QKV: backward reads
+ * them turned, as they are kept. */
+static ts_err turn_all(ts_layer *l, const ts_layer_run *r, float *qkv,
+                       ts_pass pass) {
+  const ts_attention *d = l->data;
+  const ts_tokens *t = ts_tokens_at(l->tokens);
+  return turn(l, r, (ts_rows){qkv, 3 * (int64_t)d->a}, 2 * d->heads,
+              t->position, t->n, pass);
+}
+
 /* Queries of the kept tokens alone: keys and values of all lie side by side,
  * queries behind them.  What comes out has the rows of the kept ones. */
 static ts_err look_back(ts_layer *l, const ts_layer_run *r) {
@@ -225,6 +269,13 @@ static ts_err look_back(ts_layer *l, const ts_layer_run *r) {
   TS_DO(ts_linear_forward_some(d->in.linear, (float *)a.q, some,
                                (int32_t)t->n_kept, 0, d->a, r->lane));
   TS_DO(ts_layer_end(r, d->in.p[0], TS_FORWARD));
+  /* Rows in SOME have been read. */
+  if (d->waves)
+    TS_DO(ts_run_kept(t, r, some, t->position, sizeof *t->position));
+  TS_DO(turn(l, r, (ts_rows){(float *)a.k, wide}, d->heads, t->position, t->n,
+             TS_FORWARD));
+  TS_DO(turn(l, r, (ts_rows){(float *)a.q, d->a}, d->heads, (int32_t *)some,
+             t->n_kept, TS_FORWARD));
   return look(l, r, &a, TS_FORWARD);
 }
 
@@ -246,6 +297,7 @@ static ts_err forward(ts_layer *l, const ts_layer_run *r) {
     return ts_rows_linear_forward(&d->out, &rows, l->out[0].x, d->y);
   }
   TS_DO(ts_rows_linear_forward(&d->in, &rows, d->qkv, l->in[0].value->x));
+  TS_DO(turn_all(l, r, d->qkv, TS_FORWARD));
   const ts_attention_args a = args_in(l, r);
   TS_DO(look(l, r, &a, TS_FORWARD));
   if (t->kept) {
@@ -266,6 +318,7 @@ static ts_err backward(ts_layer *l, const ts_layer_run *r) {
                                   l->out[0].x));
   const ts_attention_args a = args_in(l, r);
   TS_DO(look(l, r, &a, TS_BACKWARD));
+  TS_DO(turn_all(l, r, d->dqkv, TS_BACKWARD));
   return ts_rows_linear_backward(&d->in, &rows, l->in[0].dx, d->dqkv,
                                  l->in[0].value->x, d->qkv);
 }
@@ -301,6 +354,17 @@ const ts_layer_ops ts_layer_attention = {
         "with p_i = softmax(s_i), or silu(s_ij) / length; then W_o y + b_o of\n"
         "the heads side by side\n"
         "\n"
+        "  With places = \"rotary\" q_i and k_j are turned before: the "
+        "numbers\n"
+        "  x, y in columns 2 c, 2 c + 1 of a head become\n"
+        "    x cos a - y sin a, x sin a + y cos a,\n"
+        "    a = place / rotary_base^(2 c / dim)\n"
+        "  where a token's place in its sample counts from the oldest, 0; "
+        "s_ij\n"
+        "  goes by i - j then, and from which end does not matter.  Pairs are\n"
+        "  neighbours, as in the paper; Llama and GPT-NeoX pair columns c and\n"
+        "  c + dim / 2: the same with W's rows of q and k in another order.\n"
+        "\n"
         "  The products s_ij of all pairs are never in memory at once.  Kind\n"
         "  add makes a residual of it, layer_norm stands before or behind it,\n"
         "  dropout behind; its own dropout is of the p_ij, as in PyTorch's\n"
@@ -316,4 +380,6 @@ const ts_layer_ops ts_layer_attention = {
         "  A. Vaswani et al., \"Attention Is All You Need\", NeurIPS 2017; "
         "silu:\n"
         "  J. Zhai et al., \"Actions Speak Louder than Words\", ICML 2024;\n"
-        "  alibi: O. Press et al., \"Train Short, Test Long\", ICLR 2022\n"};
+        "  alibi: O. Press et al., \"Train Short, Test Long\", ICLR 2022;\n"
+        "  rotary: J. Su et al., \"RoFormer\", Neurocomputing 2024, equation "
+        "34\n"};
