@@ -123,6 +123,29 @@ goes_back "a link is another's" "delta-00000008.h5: holds rows that have changed
 until_step chain broken 8; rm "$(file broken step 02)"
 check "nothing whole: 4" eval 'train 2 broken $every 2> "$work/err"; test $? = 4'
 check "nothing is lost" test "$(files broken)" = "delta-00000004.h5 delta-00000006.h5 delta-00000008.h5"
+# A full one of the same step is what later ones build on: it stays.
+until_step chain beside 8; cp "$(file rows-full step 08)" "$(file beside step 08)"
+check "not compacted over a full one" eval '! compact 1 beside --checkpoint "$(file beside delta 08)"'
+check "it says so" grep -q 'step-00000008.h5: is there already' "$work/err"
+check "both stay" test -f "$(file beside delta 08)" -a -f "$(file beside step 08)"
+# Tables in another type: none builds on the file before.
+until_step rows other 8
+check "other types" train 2 other --set table_defaults.sharding=row_wise --set table_defaults.dtype=bf16 --set run.steps=13 --set checkpoint.every=1000
+check "a full one first" test "$(files other)" = "delta-00000004.h5 delta-00000008.h5 delta-00000012.h5 step-00000002.h5 step-00000006.h5 step-00000010.h5 step-00000013.h5"
+rm "$(file other step 13)"
+check "and a delta on it" train 2 other --set table_defaults.sharding=row_wise --set table_defaults.dtype=bf16 --set run.steps=13
+check "that can be read" grep -q 'resumed at step 12 from .*delta-00000012.h5' "$work/other/log"
+# The last one of a run is full, also where it went on from a delta of that step.
+until_step rows ends 8
+check "nothing left to train" train 2 ends --set table_defaults.sharding=row_wise --set run.steps=8 --set checkpoint.delta_every=0
+check "a full one at the end" all_same "$(file rows-full step 08)" "$(file ends step 08)"
+# No more is copied than may be.
+few="--set table_defaults.sharding=row_wise --set data.global_batch=4000 --set data.synthetic.samples=40000 --set checkpoint.every=1000 --set run.steps=5"
+check "room for what has changed" train 2 room $few
+check "a delta" test -f "$(file room delta 04)"
+check "little room" train 2 tight $few --set checkpoint.buffer_mib=1
+check "a full one in its place" all_same "$(file tight step 04)" "$(file tight step 04)"
+check "the same in the end" all_same "$(file room step 05)" "$(file tight step 05)"
 # Compacted in the midst: the next delta builds on the full one that took its place.
 until_step chain midst 8; mv "$(file midst delta 08)" "$work/later.h5"
 check "compacted before the next" compact 2 midst
@@ -141,6 +164,13 @@ check "the same scores" cmp "$work/bare.csv" "$work/right.csv"
 until_step bare stopped 8
 check "going on" train 2 stopped --set table_defaults.sharding=row_wise --set checkpoint.delta_state=false
 check "from the full one" grep -q 'resumed at step 6 from .*step-00000006.h5' "$work/stopped/log"
+# A stop is gone on from, so it is no file of weights alone.
+train 2 halted --set run.steps=100000 --set run.log_every=1000 --set checkpoint.every=1000000 --set checkpoint.delta_state=false --set comm.delay.latency_us=2000 > /dev/null 2>&1 & pid=$!
+until_holds $pid test -f "$work/halted/checkpoints/weights-00000004.h5"
+pkill -TERM -f "^$TESSERA train $work/small.deck --quiet --set run.output=$work/halted "; wait $pid
+at=$(sed -n 's/^stopped at step \([0-9]*\) .*/\1/p' "$work/halted/log")
+check "the same line goes on" train 2 halted --set run.steps=$((at + 2)) --set checkpoint.every=1000000 --set checkpoint.delta_state=false
+check "from there" grep -q "resumed at step $at from .*step-" "$work/halted/log"
 check "no full one of weights" eval '! compact 1 bare --checkpoint "$(file bare weights 08)"'
 check "it says why" grep -q 'holds no optimizers. state' "$work/err"
 
@@ -155,6 +185,12 @@ rm -r "$work/main/checkpoints" "$work/second/step-00000010.h5"
 check "from the mirror" train 2 main $second
 check "it says so" grep -q 'second/delta-00000008.h5 is taken from the mirror' "$work/main/log"
 check "to the same end" all_same "$(file rows-full step 10)" "$(file main step 10)"
+until_step rows follow 8; rm -rf "$work/second"
+check "a mirror that has nothing" train 2 follow $second --set run.steps=14 --set checkpoint.every=1000
+check "gets a full one first" test "$(echo $(ls "$work/second"))" = "delta-00000012.h5 step-00000010.h5 step-00000014.h5"
+rm "$work/second/step-00000014.h5" "$(file follow step 14)"
+check "one that has the same" train 2 follow $second --set run.steps=17 --set checkpoint.every=1000
+check "goes on with it" test "$(echo $(ls "$work/second"))" = "delta-00000012.h5 delta-00000014.h5 delta-00000016.h5 step-00000010.h5 step-00000017.h5"
 few="--set checkpoint.mirror=$work/third --set checkpoint.mirror_every=2 --set table_defaults.sharding=row_wise"
 check "every second full one" train 2 few $few
 check "with its deltas" test "$(echo $(ls "$work/third"))" = "delta-00000008.h5 step-00000006.h5 step-00000010.h5"
@@ -162,9 +198,9 @@ check "with its deltas" test "$(echo $(ls "$work/third"))" = "delta-00000008.h5 
 # Old ones go with what they build on.
 check "keeping one" train 2 one --set checkpoint.keep=1 --set table_defaults.sharding=row_wise --set run.steps=9
 check "and its deltas" test "$(files one)" = "step-00000009.h5"
-until_step rows aside 4
+until_step rows aside 4; cp "$(file bare weights 04)" "$work/aside/checkpoints"
 check "a new start" train 2 aside --set checkpoint.resume=never --set run.steps=1
-check "sets them aside" test "$(files aside)" = "delta-00000004.h5.old step-00000001.h5 step-00000002.h5.old"
+check "sets them aside" test "$(files aside)" = "delta-00000004.h5.old step-00000001.h5 step-00000002.h5.old weights-00000004.h5.old"
 
 # Killed at any moment, training and compaction; nothing that had its name is
 # lost: each start goes on from where the one before was, or from later.
