@@ -3,7 +3,7 @@
 # them longer.  clang compiles them, and once more what they use of the program,
 # with the address and undefined-behaviour sanitizers: whatever the program
 # itself is built with.  None of it is in `make` or `make check`.
-fuzz_names = deck csv criteo npy plan dataset checkpoint tensors
+fuzz_names = deck csv criteo npy plan dataset checkpoint delta tensors
 fuzz_programs = $(fuzz_names:%=fuzz/fuzz_%)
 # Readers and what is under them; what they only name is the program's own.
 fuzz_sources = $(filter %.c,$(filter src/base/% src/runtime/% io/% \

@@ -1,0 +1,127 @@
+/* fuzz_delta.c - a delta of the program's own, edited, on a checkpoint that is
+ * whole: loaded, and compacted, which leaves the checkpoint as it was. */
+#include <fcntl.h>
+#include <glob.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "io/checkpoint.h"
+#include "io/checkpoint_seal.h"
+#include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/hdf5_edit.h"
+
+enum { ROWS = 10, COLS = 4, CHANGED = 3 };
+
+static const char *const links[] = {"delta/rows/t.weight",
+                                    "check/delta/rows/t.weight",
+                                    "model/t.weight",
+                                    "check/model/t.weight",
+                                    "optim/t.weight/sum",
+                                    "check/optim/t.weight/sum",
+                                    "model/b",
+                                    "meta/ranks",
+                                    "delta/rows",
+                                    "delta",
+                                    "model",
+                                    "check"};
+static const char *const attributes[] = {"version", "step",        "parent",
+                                         "number",  "parent_seal", "weights",
+                                         "complete"};
+
+/* N rows over VALUES. */
+static void describe(ts_ckpt *c, float *values, int64_t n, bool write) {
+  ts_ckpt_item *item;
+  FUZZ_CHECK(ts_ckpt_add_item(c, "model/t.weight", TS_F32, n, COLS, &item) ==
+             TS_OK);
+  FUZZ_CHECK(ts_ckpt_add_piece(item, write, !write, 0, n, values) == TS_OK);
+  FUZZ_CHECK(ts_ckpt_add_item(c, "optim/t.weight/sum", TS_F32, n, 0, &item) ==
+             TS_OK);
+  FUZZ_CHECK(ts_ckpt_add_piece(item, write, !write, 0, n,
+                               values + ROWS * COLS) == TS_OK);
+  FUZZ_CHECK(ts_ckpt_add_item(c, "model/b", TS_F32, COLS, 0, &item) == TS_OK);
+  FUZZ_CHECK(ts_ckpt_add_piece(item, write, !write, 0, COLS, values) == TS_OK);
+}
+
+static void save(ts_ckpt *c, const char *folder) {
+  const int64_t ranks = 1;
+  FUZZ_CHECK(ts_ckpt_add_value(c, "meta/ranks", TS_I64, 1, &ranks) == TS_OK);
+  FUZZ_CHECK(ts_ckpt_save(c, folder, 9, "pwrite", fuzz_comm()) == TS_OK);
+}
+
+/* The bytes of a right delta, of step 5, on the checkpoint of step 3. */
+static ts_str make(const char *folder) {
+  float values[ROWS * COLS + ROWS] = {0};
+  int64_t rows[CHANGED] = {2, 5, 9};
+  ts_ckpt_item *item;
+  ts_str bytes = {0};
+  char path[300];
+  ts_ckpt full = {.step = 3}, delta = {.step = 5, .kind = TS_CKPT_DELTA};
+  describe(&full, values, ROWS, true);
+  save(&full, folder);
+  delta.parent = (ts_ckpt_point){3, full.seal, 0};
+  for (int i = 0; i < ROWS * COLS + ROWS; i++) values[i] = 7;
+  FUZZ_CHECK(ts_ckpt_add_item(&delta, "delta/rows/t.weight", TS_I64, CHANGED, 0,
+                              &item) == TS_OK);
+  FUZZ_CHECK(ts_ckpt_add_piece(item, true, false, 0, CHANGED, rows) == TS_OK);
+  describe(&delta, values, CHANGED, true);
+  save(&delta, folder);
+  snprintf(path, sizeof path, "%.250s/delta-00000005.h5", folder);
+  FUZZ_CHECK(ts_file_read(&bytes, path) == TS_OK);
+  ts_ckpt_reset(&full);
+  ts_ckpt_reset(&delta);
+  return bytes;
+}
+
+/* HDF5 has cut the seal off. */
+static void seal(const char *path) {
+  const int fd = open(path, O_RDWR);
+  FUZZ_CHECK(fd >= 0);
+  FUZZ_CHECK(ts_seal_write(fd, path, NULL, 0, &(int64_t){0}) == TS_OK);
+  close(fd);
+}
+
+/* What was compacted has the step that the delta says. */
+static void check_compacted(const char *folder, const char *path) {
+  char name[300];
+  int64_t n;
+  glob_t full;
+  const ts_err err = ts_ckpt_compact(path, 9, &n, fuzz_comm());
+  FUZZ_CHECK(err == TS_OK || err == TS_ERR_CKPT || err == TS_ERR_NAN);
+  FUZZ_CHECK(err != TS_OK || n == 1);
+  ts_err_clear();
+  snprintf(name, sizeof name, "%.250s/step-*.h5", folder);
+  FUZZ_CHECK(glob(name, 0, NULL, &full) == 0);
+  FUZZ_CHECK(full.gl_pathc == 1 + (size_t)(err == TS_OK));
+  FUZZ_CHECK(strstr(full.gl_pathv[0], "step-00000003.h5") != NULL);
+  if (err == TS_OK) unlink(full.gl_pathv[1]);
+  globfree(&full);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  static ts_str right;
+  static char folder[256];
+  const fuzz_names names = {links, attributes, sizeof links / sizeof *links,
+                            sizeof attributes / sizeof *attributes};
+  float values[ROWS * COLS + ROWS] = {0};
+  ts_ckpt c = {0};
+  const char *path;
+  if (!right.text) {
+    snprintf(folder, sizeof folder, "%s", fuzz_path("checkpoints"));
+    FUZZ_CHECK(mkdir(folder, 0777) == 0);
+    right = make(folder);
+  }
+  path = fuzz_file("checkpoints/delta-00000005.h5", right.text, right.n_bytes);
+  fuzz_hdf5_edit(path, data, size, &names);
+  if (size % 16 != 15) seal(path);
+  describe(&c, values, ROWS, false);
+  const ts_err err = ts_ckpt_load(&c, path, false, NULL, fuzz_comm());
+  FUZZ_CHECK(err == TS_OK || err == TS_ERR_CKPT);
+  FUZZ_CHECK(size || (err == TS_OK && values[5 * COLS] == 7));
+  FUZZ_CHECK(size || (values[4 * COLS] == 0 && values[ROWS * COLS + 9] == 7));
+  ts_err_clear();
+  ts_ckpt_reset(&c);
+  check_compacted(folder, path);
+  return 0;
+}
