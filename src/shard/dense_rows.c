@@ -73,6 +73,7 @@ const ts_row_optim *ts_dense_rows_optim(const ts_dense_rows *d) {
 void ts_dense_rows_attach(ts_dense_rows *d, ts_tbe *tbe) {
   ts_dtype dtype;
   d->tbe = tbe;
+  ts_tbe_all_change(tbe);
   for (int32_t t = 0; t < ts_tbe_n_tables(tbe); t++)
     d->n_rows += ts_tbe_table_of(tbe, t)->n_rows;
   (void)ts_tbe_rows(tbe, 0, -1, &d->dim, &dtype);
@@ -164,7 +165,6 @@ static ts_err update_task(void *p, ts_lane *lane) {
   ts_dense_update_args u = update_args(a);
   if (ts_dense_optim_has_norms(u.optim)) u.stats = a->d->stats;
   TS_DO(a->d->kernels->dense_update(&u, 1));
-  ts_tbe_mark_all(a->d->tbe);
   return a->d->kernels->zero(a->d->grad.ptr, (size_t)u.n * 4);
 }
 

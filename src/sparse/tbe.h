@@ -185,8 +185,8 @@ ts_err ts_tbe_touched(ts_tbe *, ts_staging *, int32_t t, int64_t row0,
                       int64_t n_rows, uint32_t **rows, int64_t *n);
 ts_err ts_tbe_take(ts_tbe *, ts_staging *, void *out, int32_t t, int state,
                    int64_t row0, const uint32_t *rows, int64_t n);
-/* Only in tasks: an update of all rows by others (shard/dense_rows.c). */
-void ts_tbe_mark_all(ts_tbe *);
+/* Every update is of all rows, and by others (shard/dense_rows.c). */
+void ts_tbe_all_change(ts_tbe *);
 ts_err ts_tbe_reload(ts_tbe *);
 int64_t ts_tbe_bytes(const ts_tbe *); /* weights and state */
 bool ts_tbe_is_cached(const ts_tbe *);

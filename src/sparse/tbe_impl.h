@@ -43,7 +43,7 @@ struct ts_tbe {
   ts_buffer kept_sums, kept_keys; /* (kept_max, dim) f32, (kept_max) */
   int64_t n_kept, kept_max;
   ts_buffer touched; /* (row_base[n_tables] + 31) / 32 words; or not owned */
-  bool touched_all;
+  bool all_change;   /* whenever some do */
 };
 
 /* BAGS, which are IN's, of rows' means at the end of pass AT, made in the

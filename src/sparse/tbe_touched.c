@@ -23,8 +23,8 @@ ts_err ts_tbe_mark(ts_tbe *t, const uint32_t *keys, int64_t n) {
   return t->touched.ptr && n ? t->kernels->mark_rows(&a) : TS_OK;
 }
 
-void ts_tbe_mark_all(ts_tbe *t) {
-  t->touched_all = true;
+void ts_tbe_all_change(ts_tbe *t) {
+  t->all_change = true;
 }
 
 /* ---- at rest ------------------------------------------------------------- */
@@ -36,7 +36,6 @@ static ts_err zero_task(void *p, ts_lane *lane) {
 }
 
 ts_err ts_tbe_forget_touched(ts_tbe *t, ts_staging *staging) {
-  t->touched_all = false;
   if (!t->touched.ptr) return TS_OK;
   if (!ts_staging_is_remote(staging, t->touched.ptr)) {
     memset(t->touched.ptr, 0, t->touched.bytes);
@@ -78,7 +77,7 @@ ts_err ts_tbe_touched(ts_tbe *t, ts_staging *staging, int32_t i, int64_t row0,
   uint32_t *words = NULL;
   *rows = NULL;
   *n = n_rows;
-  if (t->touched_all) return every(rows, n_rows);
+  if (t->all_change) return every(rows, n_rows);
   TS_TRY(ts_mem_alloc(&words, bytes + 4, TS_TAG_CHECKPOINT));
   TS_TRY(ts_staging_get(staging, words, (uint32_t *)t->touched.ptr + first / 32,
                         bytes));

@@ -63,6 +63,7 @@ plan 2 rows --set table_defaults.sharding=row_wise
 plan 3 columns --set table_defaults.sharding=column_wise --set checkpoint.buffer_mib=1
 plan 2 copies --set table_defaults.sharding=data_parallel --set checkpoint.async=false
 plan 4 grid --set table_defaults.sharding=grid --set run.accumulate=2
+plan 2 dense --set table_defaults.sharding=row_wise --set tables.a.optimizer.kind=none --set tables.d.optimizer.kind=none --set tables.d.dtype=f32
 cached="--set table_defaults.sharding=row_wise --set table_defaults.kernel=cached --set table_defaults.cache.load_factor=0.3 --set pipeline.kind=prefetch"
 plan 2 cached $cached
 host=$TESSERA; TESSERA=$(dirname "$TESSERA")/tests/tessera-emulated
