@@ -165,6 +165,10 @@ typedef struct ts_ckpt_search {
   int number, n_gone;
 } ts_ckpt_search;
 bool ts_ckpt_search_again(ts_ckpt_search *, const char *tried);
+/* The same as rank 0 sees it, *AGAIN on all; the error stays unless it is.
+ * Collective. */
+ts_err ts_ckpt_begin_again(ts_ckpt_search *, const char *tried, bool *again,
+                           ts_comm *);
 void ts_ckpt_say_back(const char *tried, const char *why, const char *path);
 
 /* Reads PATH: fills the read pieces of all items, the values and the step;
@@ -240,9 +244,10 @@ ts_err ts_ckpt_export_to(const ts_ckpt_export *, const char *path);
  * full checkpoint of its step beside it, block by block, a part of the rows on
  * each rank; then what is no longer needed goes, but the newest KEEP full ones.
  * Training may go on meanwhile, whose next delta builds on the new one.  What
- * is wrong is a CKPT error, and nothing is lost.  *N = deltas taken in.
- * Collective. */
-ts_err ts_ckpt_compact(const char *path, int keep, int64_t *n, ts_comm *);
+ * is wrong is a CKPT error, and nothing is lost; BROKEN: of what is read, so
+ * that an older one may do.  *N = deltas taken in.  Collective. */
+ts_err ts_ckpt_compact(const char *path, int keep, int64_t *n, bool *broken,
+                       ts_comm *);
 /* What PATH is, as a parent of others; number 0 of a full one.  Local. */
 ts_err ts_ckpt_point_of(ts_ckpt_point *, const char *path);
 

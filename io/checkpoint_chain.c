@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/mem.h"
@@ -19,7 +20,8 @@
 /* Whether R, which is open, is the parent that OF names. */
 static bool is_parent(const ts_ckpt_reader *r, const ts_ckpt_reader *of) {
   return r->step == of->parent.step &&
-         (r->seal == of->parent.seal || r->stands_for == of->parent.seal) &&
+         (r->seal == of->parent.seal ||
+          (r->stands_for && r->stands_for == of->parent.seal)) &&
          (!r->number || r->number + 1 == of->number);
 }
 
@@ -84,6 +86,18 @@ static ts_err open_parent(ts_ckpt_reader *r) {
   if (err == TS_OK) return no_parent(r, other);
   ts_err_put(&fault);
   return err;
+}
+
+bool ts_ckpt_is_still(const ts_ckpt_reader *r) {
+  struct stat open, named;
+  return fstat(r->fd, &open) == 0 && stat(r->path, &named) == 0 &&
+         open.st_dev == named.st_dev && open.st_ino == named.st_ino;
+}
+
+bool ts_ckpt_chain_moved(const ts_ckpt_reader *r) {
+  for (; r; r = r->under)
+    if (r->fd >= 0 && !ts_ckpt_is_still(r)) return true;
+  return false;
 }
 
 /* Two descriptors a file: as many as the system lets this process have. */

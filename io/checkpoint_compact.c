@@ -25,7 +25,8 @@ typedef struct ts_compacting {
   char *rows; /* (TS_BITE_BYTES, at least a row) */
   int64_t rows_bytes;
   ts_comm *comm;
-  ts_err err; /* of what looks at the datasets */
+  int64_t broken; /* what is read is not whole, here; then on any rank */
+  ts_err err;     /* of what looks at the datasets */
 } ts_compacting;
 
 /* ---- what there is ------------------------------------------------------- */
@@ -88,7 +89,9 @@ static ts_err write_rows(ts_compacting *k, ts_saver *s, int32_t i, int64_t row0,
   const ts_ckpt_item *item = &k->c.items[i];
   const ts_ckpt_columns part = {.row0 = row0, .n_rows = n_rows, .ptr = k->rows};
   const ts_ckpt_piece piece = {row0, n_rows, k->rows, false};
+  k->broken = 1;
   TS_DO(ts_ckpt_read_over(&k->reader, &k->over, &k->stored, item, &part, true));
+  k->broken = 0;
   return ts_ckpt_write_rows(s, i, &piece);
 }
 
@@ -127,19 +130,12 @@ static ts_err lock(int *fd, const char *dir) {
 
 /* ---- all of it ----------------------------------------------------------- */
 
-/* Whether R's file is still the one that its name is of. */
-static bool is_still(const ts_ckpt_reader *r) {
-  struct stat open, named;
-  return fstat(r->fd, &open) == 0 && stat(r->path, &named) == 0 &&
-         open.st_dev == named.st_dev && open.st_ino == named.st_ino;
-}
-
 /* Deltas that the new file has taken in.  What they build on stays as long as
  * checkpoint.keep lets it. */
 static int64_t forget(const ts_ckpt_reader *r) {
   int64_t n = 0;
   for (; r->under; r = r->under, n++)
-    if (is_still(r)) unlink(r->path);
+    if (ts_ckpt_is_still(r)) unlink(r->path);
   return n;
 }
 
@@ -147,13 +143,14 @@ static int64_t forget(const ts_ckpt_reader *r) {
  * that its deltas build on: it stays, and so do the old deltas. */
 static ts_err publish(void *arg, ts_saver *s) {
   const ts_compacting *k = arg;
-  if (!is_still(&k->reader))
+  if (!ts_ckpt_is_still(&k->reader))
     return ts_fail(TS_ERR_CKPT, "%s: was written anew, or has gone, meanwhile",
                    k->reader.path);
-  if (link(s->temp, s->path) != 0 && errno == EEXIST)
-    return ts_fail(TS_ERR_CKPT, "%s: is there already", s->path);
-  if (access(s->path, F_OK) != 0) /* no such links there */
-    return ts_ckpt_give_name(s->temp, s->path, s->dir);
+  if (link(s->temp, s->path) != 0) {
+    if (errno == EEXIST || access(s->path, F_OK) == 0)
+      return ts_fail(TS_ERR_CKPT, "%s: is there already", s->path);
+    return ts_ckpt_give_name(s->temp, s->path, s->dir); /* there are no links */
+  }
   unlink(s->temp);
   if (ts_file_sync_folder(s->dir) != 0)
     return ts_fail_errno(TS_ERR_CKPT, s->dir);
@@ -173,7 +170,9 @@ static ts_err compact(ts_compacting *k, const char *path, const char *dir,
   const bool first = ts_comm_rank(k->comm) == 0;
   const ts_filling filling = {fill, publish, k};
   char temp[64], part[80], full[64], there[4200];
+  k->broken = 1;
   TS_DO(ts_agree(k->comm, describe(k, path)));
+  k->broken = 0;
   ts_ckpt_name(full, TS_CKPT_FULL, k->c.step);
   snprintf(there, sizeof there, "%s/%s", dir, full);
   TS_DO(ts_agree(k->comm,
@@ -188,7 +187,20 @@ static ts_err compact(ts_compacting *k, const char *path, const char *dir,
   return ts_comm_bcast(k->comm, n, sizeof *n, 0);
 }
 
-ts_err ts_ckpt_compact(const char *path, int keep, int64_t *n, ts_comm *comm) {
+/* On an error of all ranks: where one of them found it, others know nothing. */
+static ts_err tell_broken(ts_compacting *k, ts_err err, bool *broken) {
+  ts_err_record fault;
+  *broken = false;
+  if (err != TS_ERR_CKPT) return err;
+  ts_err_take(&fault);
+  TS_DO(ts_comm_sum_i64(k->comm, &k->broken, 1));
+  *broken = k->broken > 0;
+  ts_err_put(&fault);
+  return err;
+}
+
+ts_err ts_ckpt_compact(const char *path, int keep, int64_t *n, bool *broken,
+                       ts_comm *comm) {
   ts_err err = TS_OK;
   ts_compacting k = {
       .reader = {.file = -1, .fd = -1}, .stored = {.at = -1}, .comm = comm};
@@ -201,6 +213,7 @@ ts_err ts_ckpt_compact(const char *path, int keep, int64_t *n, ts_comm *comm) {
   TS_TRY(ts_agree(comm, ts_comm_rank(comm) == 0 ? lock(&fd, dir) : TS_OK));
   TS_TRY(compact(&k, path, dir, keep, n));
 done:
+  err = tell_broken(&k, err, broken);
   if (fd >= 0) close(fd);
   ts_ckpt_reader_close(&k.reader);
   ts_mem_free(k.rows);

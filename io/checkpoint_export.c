@@ -13,6 +13,7 @@ typedef struct ts_exporter {
   ts_ckpt_reader reader;
   ts_staging staging; /* none: all is the host's */
   ts_stored stored;   /* of the tensor that is being read */
+  ts_overlays over;   /* of the same */
   ts_tensors_out model, state;
   bool has_means;
   ts_err err; /* of what looks at the datasets */
@@ -93,10 +94,11 @@ static ts_err check_names(const ts_exporter *x) {
 
 /* ---- rows ---------------------------------------------------------------- */
 
-/* Rows of dataset SET, which is S, to TO as DTYPE. */
+/* Rows of dataset SET, which is S, to TO as DTYPE; OVER: where its overlays are
+ * open, or NULL. */
 static ts_err read_set(const ts_exporter *x, const ts_stored *s,
-                       const char *set, ts_dtype dtype, int64_t row0,
-                       int64_t n_rows, void *to) {
+                       ts_overlays *over, const char *set, ts_dtype dtype,
+                       int64_t row0, int64_t n_rows, void *to) {
   ts_ckpt_piece piece = {row0, n_rows, to, false};
   const ts_ckpt_item item = {.name = (char *)set,
                              .dtype = dtype,
@@ -106,7 +108,9 @@ static ts_err read_set(const ts_exporter *x, const ts_stored *s,
                              .n_read = 1};
   if (row0 + n_rows > s->rows)
     return ts_fail(TS_ERR_CKPT, "%s: %s has too few rows", x->reader.path, set);
-  return ts_ckpt_read_rows(&x->reader, s, &item);
+  const ts_ckpt_columns rows = {.row0 = row0, .n_rows = n_rows, .ptr = to};
+  return over ? ts_ckpt_read_over(&x->reader, over, s, &item, &rows, true)
+              : ts_ckpt_read_rows(&x->reader, s, &item);
 }
 
 /* The same of HEAD, the name, TAIL, opened for it; not where there is none. */
@@ -125,7 +129,7 @@ static ts_err read_beside(const ts_exporter *x, const ts_tensor_out *t,
   if (s.cols != cols)
     TS_THROW(TS_ERR_CKPT, "%s: %s is of another shape than its weights",
              x->reader.path, set.text);
-  TS_TRY(read_set(x, &s, set.text, TS_F32, row0, n_rows, to));
+  TS_TRY(read_set(x, &s, NULL, set.text, TS_F32, row0, n_rows, to));
 done:
   ts_stored_reset(&s);
   ts_str_reset(&set);
@@ -134,8 +138,8 @@ done:
 
 /* Means of dense parameters are kept as they are; rows' have to be brought to
  * the checkpoint's step. */
-static ts_err read_means(const ts_exporter *x, const ts_tensor_out *t,
-                         int64_t row0, int64_t n_rows, void *to) {
+static ts_err read_means(ts_exporter *x, const ts_tensor_out *t, int64_t row0,
+                         int64_t n_rows, void *to) {
   ts_err err = TS_OK;
   const ts_ckpt_export *e = x->asked;
   const int64_t dim = t->cols ? t->cols : 1;
@@ -143,7 +147,7 @@ static ts_err read_means(const ts_exporter *x, const ts_tensor_out *t,
   TS_TRY(ts_mem_many(w, n_rows * dim, CHECKPOINT));
   TS_TRY(ts_mem_many(mean, n_rows * dim, CHECKPOINT));
   TS_TRY(ts_mem_many(pass, n_rows, CHECKPOINT));
-  TS_TRY(read_set(x, &x->stored, t->source, TS_F32, row0, n_rows, w));
+  TS_TRY(read_set(x, &x->stored, &x->over, t->source, TS_F32, row0, n_rows, w));
   TS_TRY(read_beside(x, t, "ema/", "", t->cols, row0, n_rows, w));
   TS_TRY(read_beside(x, t, "optim/", "/ema", t->cols, row0, n_rows, mean));
   TS_TRY(read_beside(x, t, "optim/", "/ema_pass", 0, row0, n_rows, pass));
@@ -160,12 +164,16 @@ static ts_err read_rows(void *arg, const ts_tensor_out *t, int64_t row0,
                         int64_t n_rows, void *to) {
   ts_exporter *x = arg;
   if (row0 == 0) {
+    const ts_ckpt_item item = {.name = t->source};
     ts_stored_reset(&x->stored);
+    ts_overlays_close(&x->over);
     TS_DO(ts_ckpt_open_set(&x->stored, &x->reader, t->source));
+    TS_DO(ts_overlays_open(&x->over, &x->reader, &x->stored, &item));
   }
   if (x->asked->average && !strncmp(t->source, "model/", 6))
     return read_means(x, t, row0, n_rows, to);
-  return read_set(x, &x->stored, t->source, t->dtype, row0, n_rows, to);
+  return read_set(x, &x->stored, &x->over, t->source, t->dtype, row0, n_rows,
+                  to);
 }
 
 static ts_err write_all(ts_exporter *x) {
@@ -207,6 +215,7 @@ ts_err ts_ckpt_export_to(const ts_ckpt_export *e, const char *path) {
   TS_TRY(write_all(&x));
 done:
   ts_stored_reset(&x.stored);
+  ts_overlays_close(&x.over);
   ts_tensors_out_reset(&x.model);
   ts_tensors_out_reset(&x.state);
   ts_ckpt_reader_close(&x.reader);

@@ -70,7 +70,7 @@ typedef struct ts_ckpt_reader {
   struct ts_ckpt_reader *under; /* the parent, owned; NULL: a full one */
 } ts_ckpt_reader;
 
-/* checkpoint_read.c: opens PATH, whose seal is checked, and all that it builds
+/* checkpoint_open.c: opens PATH, whose seal is checked, and all that it builds
  * on, for reading; one that was not finished, or another program's, only
  * without NEED_COMPLETE.  To be closed in any case; the caller sets the
  * staging. */
@@ -86,6 +86,11 @@ void ts_ckpt_reader_close_one(ts_ckpt_reader *);
 /* checkpoint_chain.c: opens what R builds on, down to a full checkpoint. */
 ts_err ts_ckpt_chain_open(ts_ckpt_reader *r);
 void ts_ckpt_chain_close(ts_ckpt_reader *r);
+/* Whether R's open file is still the one that its name is of; whether one of
+ * the chain, as far as it is open, is not: compaction removes deltas, the
+ * newest first. */
+bool ts_ckpt_is_still(const ts_ckpt_reader *r);
+bool ts_ckpt_chain_moved(const ts_ckpt_reader *r);
 /* The name of the dataset that says which rows of their table an item's are,
  * in ROWS; false: items of that name are whole in any file. */
 bool ts_ckpt_rows_name(char rows[1024], const char *item);

@@ -108,13 +108,17 @@ void ts_ckpt_say_back(const char *tried, const char *why, const char *path) {
             tried, why, path);
 }
 
-/* Whether PATH, which could not be loaded, has gone: rank 0's view. */
-static ts_err begin_again(ts_ckpt_search *s, const char *tried, bool *again,
-                          ts_comm *comm) {
+ts_err ts_ckpt_begin_again(ts_ckpt_search *s, const char *tried, bool *again,
+                           ts_comm *comm) {
+  ts_err_record fault;
+  ts_err_take(&fault);
   int64_t gone = ts_comm_rank(comm) == 0 ? ts_ckpt_search_again(s, tried) : 0;
   TS_DO(ts_comm_bcast(comm, &gone, sizeof gone, 0));
   *again = gone;
-  if (gone) s->number = -1;
+  if (gone)
+    s->number = -1;
+  else
+    ts_err_put(&fault);
   return TS_OK;
 }
 
@@ -141,11 +145,7 @@ ts_err ts_ckpt_load_newest(ts_ckpt *c, ts_str *path, const char *dir,
       ts_note("%s is taken from the mirror: %s has none as new that is whole",
               path->text, dir);
     if (err != TS_ERR_CKPT) return err;
-    ts_err_take(&fault);
-    TS_DO(begin_again(&s, tried, &again, comm));
-    if (again)
-      err = TS_OK;
-    else
-      ts_err_put(&fault);
+    TS_DO(ts_ckpt_begin_again(&s, tried, &again, comm));
+    if (again) err = TS_OK;
   }
 }

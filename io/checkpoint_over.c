@@ -30,11 +30,16 @@ static ts_err check(const ts_overlay *o, const ts_stored *s, const char *name) {
                  o->r->path, name, (long long)s->rows);
 }
 
+/* A block, or all of it; at least a row, of any type. */
+static size_t bite_bytes(const ts_overlay *o) {
+  const int64_t row = 8 * (o->stored.cols ? o->stored.cols : 1);
+  const int64_t all = o->n < TS_BLOCK_BYTES / row ? o->n * row : TS_BLOCK_BYTES;
+  return (size_t)(all > row ? all : row);
+}
+
 static ts_err open_one(ts_overlay *o, const ts_ckpt_reader *r,
-                       const ts_stored *s, const ts_ckpt_item *of) {
+                       const ts_stored *s, const char *name) {
   ts_err err = TS_OK;
-  const char *name = of->name;
-  const int64_t row = ts_item_row_bytes(of);
   char rows[1024] = "";
   ts_stored index = {.at = -1};
   *o = (ts_overlay){.r = r, .stored = {.at = -1}};
@@ -49,9 +54,7 @@ static ts_err open_one(ts_overlay *o, const ts_ckpt_reader *r,
   const ts_ckpt_columns all = {.n_rows = o->n, .ptr = o->rows};
   TS_TRY(ts_ckpt_read_part(r, &index, &item, &all, true));
   TS_TRY(check(o, s, name));
-  TS_TRY(ts_mem_alloc(&o->bite,
-                      (size_t)(row > TS_BLOCK_BYTES ? row : TS_BLOCK_BYTES),
-                      TS_TAG_CHECKPOINT));
+  TS_TRY(ts_mem_alloc(&o->bite, bite_bytes(o), TS_TAG_CHECKPOINT));
 done:
   ts_stored_reset(&index);
   return err;
@@ -65,7 +68,8 @@ ts_err ts_overlays_open(ts_overlays *x, const ts_ckpt_reader *r,
   if (!n) return TS_OK;
   TS_DO(ts_mem_many(x->of, n, CHECKPOINT));
   x->n = n;
-  for (; r != x->holder; r = r->under) TS_DO(open_one(&x->of[--n], r, s, item));
+  for (; r != x->holder; r = r->under)
+    TS_DO(open_one(&x->of[--n], r, s, item->name));
   return TS_OK;
 }
 

@@ -1,69 +1,13 @@
-/* checkpoint_read.c - loading: headers, shapes, names, values; every rank
- * reads the rows that it needs (checkpoint_pieces.c). */
-#include <fcntl.h>
+/* checkpoint_read.c - loading: shapes, names, values; every rank reads the rows
+ * that it needs (checkpoint_pieces.c). */
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include "base/file.h"
-#include "base/hash.h"
 #include "base/mem.h"
 #include "io/checkpoint_impl.h"
-#include "io/checkpoint_seal.h"
 
 /* Elements of a value: texts and numbers of the run, no tables. */
 enum { VALUES_MAX = 1 << 28 };
-
-/* ---- the header ---------------------------------------------------------- */
-
-/* A file of weights that another program has made says nothing of itself. */
-static bool is_plain(hid_t file) {
-  return H5Aexists(file, "format") <= 0 && H5Aexists(file, "version") <= 0;
-}
-
-/* What one that is not full builds on. */
-static ts_err read_parent(ts_ckpt_reader *r) {
-  int64_t weights = 0;
-  r->kind = TS_CKPT_DELTA;
-  if (!ts_hdf5_get_number(r->file, "parent", H5T_NATIVE_INT64,
-                          &r->parent.step) ||
-      !ts_hdf5_get_number(r->file, "parent_seal", H5T_NATIVE_INT64,
-                          &r->parent.seal) ||
-      !ts_hdf5_get_number(r->file, "number", H5T_NATIVE_INT64, &r->number) ||
-      r->number < 1 || r->parent.step < 0 || r->parent.step >= r->step)
-    return ts_fail(TS_ERR_CKPT, "%s: does not say what it builds on", r->path);
-  (void)ts_hdf5_get_number(r->file, "weights", H5T_NATIVE_INT64, &weights);
-  if (weights) r->kind = TS_CKPT_WEIGHTS;
-  return TS_OK;
-}
-
-static ts_err check_header(ts_ckpt_reader *r, bool need_complete) {
-  char format[64];
-  int64_t version = 0, complete = 0;
-  const hid_t file = r->file;
-  const char *path = r->path;
-  if (!need_complete && is_plain(file)) return TS_OK;
-  (void)ts_hdf5_get_text(file, "format", format, sizeof format);
-  if (strcmp(format, "tessera-checkpoint") != 0)
-    return ts_fail(TS_ERR_CKPT,
-                   "%s: is not a tessera checkpoint (format \"%s\")", path,
-                   format);
-  (void)ts_hdf5_get_number(file, "version", H5T_NATIVE_INT64, &version);
-  if (version != 1 && version != 2)
-    return ts_fail(TS_ERR_CKPT,
-                   "%s: version %lld of the checkpoint format; this program "
-                   "reads versions 1 and 2",
-                   path, (long long)version);
-  (void)ts_hdf5_get_number(file, "step", H5T_NATIVE_INT64, &r->step);
-  (void)ts_hdf5_get_number(file, "stands_for", H5T_NATIVE_INT64,
-                           &r->stands_for);
-  (void)ts_hdf5_get_number(file, "complete", H5T_NATIVE_INT64, &complete);
-  if (version == 2) TS_DO(read_parent(r));
-  if (need_complete && complete != 1)
-    return ts_fail(TS_ERR_CKPT, "%s: was not finished", path);
-  return TS_OK;
-}
 
 /* ---- items -----------------------------------------------------------------
  */
@@ -278,50 +222,6 @@ static ts_err read_values(const ts_ckpt_reader *r, ts_ckpt *c) {
 
 /* ---- whole files --------------------------------------------------------- */
 
-ts_err ts_ckpt_reader_open_one(ts_ckpt_reader *r, const char *path,
-                               bool need_complete) {
-  ts_err err = TS_OK;
-  *r = (ts_ckpt_reader){.path = path, .file = -1, .fd = -1};
-  TS_TRY(ts_seal_check(path, &r->seal));
-  TS_TRY(ts_hdf5_open(&r->file, path, TS_ERR_CKPT));
-  ts_hdf5_lock();
-  err = check_header(r, need_complete);
-  if (err == TS_OK && r->seal < 0 && H5Aexists(r->file, "sealed") > 0)
-    err = ts_fail(TS_ERR_CKPT, "%s: its end is missing or damaged", path);
-  ts_hdf5_unlock();
-  if (err != TS_OK) goto done;
-  r->fd = ts_file_open(path, O_RDONLY);
-  if (r->fd < 0) TS_TRY(ts_fail_errno(TS_ERR_CKPT, path));
-done:
-  return err;
-}
-
-ts_err ts_ckpt_reader_open(ts_ckpt_reader *r, const char *path,
-                           bool need_complete, int64_t *step) {
-  ts_err err = TS_OK;
-  TS_TRY(ts_ckpt_reader_open_one(r, path, need_complete));
-  TS_TRY(ts_mem_alloc(&r->block, TS_BLOCK_BYTES, TS_TAG_CHECKPOINT));
-  TS_TRY(ts_ckpt_chain_open(r));
-done:
-  *step = r->step;
-  return err;
-}
-
-void ts_ckpt_reader_close_one(ts_ckpt_reader *r) {
-  if (r->file >= 0) {
-    ts_hdf5_lock();
-    H5Fclose(r->file);
-    ts_hdf5_unlock();
-  }
-  if (r->fd >= 0) close(r->fd);
-}
-
-void ts_ckpt_reader_close(ts_ckpt_reader *r) {
-  ts_ckpt_chain_close(r);
-  ts_ckpt_reader_close_one(r);
-  ts_mem_free(r->block);
-}
-
 static bool is_there(const ts_ckpt_reader *r, ts_ckpt_item *item) {
   ts_hdf5_lock();
   item->absent = !ts_stored_exists(r->file, item->name);
@@ -363,6 +263,20 @@ ts_err ts_ckpt_load(ts_ckpt *c, const char *path, bool subset, ts_str *missing,
   return ts_agree(comm, load_local(c, path, subset, missing));
 }
 
+/* PATH for the items of C: what it builds on where it has not all of them. */
+static ts_err open_for(ts_ckpt_reader *r, ts_ckpt *c, const char *path,
+                       bool need_complete) {
+  char rows[1024];
+  bool some = false;
+  TS_DO(ts_ckpt_reader_open_one(r, path, need_complete));
+  c->step = r->step;
+  for (int32_t i = 0; r->kind != TS_CKPT_FULL && i < c->n_items; i++)
+    some |= ts_ckpt_rows_name(rows, c->items[i].name);
+  if (!some) return ts_mem_alloc(&r->block, TS_BLOCK_BYTES, TS_TAG_CHECKPOINT);
+  ts_ckpt_reader_close(r);
+  return ts_ckpt_reader_open(r, path, need_complete, &c->step);
+}
+
 /* Values alone, or items alone; of a checkpoint, or of ANY file of weights. */
 static ts_err load_known(ts_ckpt *c, const char *path, bool values, bool any) {
   ts_err err = TS_OK;
@@ -373,7 +287,7 @@ static ts_err load_known(ts_ckpt *c, const char *path, bool values, bool any) {
     c->step = r.step;
     goto done;
   }
-  TS_TRY(ts_ckpt_reader_open(&r, path, !any, &c->step));
+  TS_TRY(open_for(&r, c, path, !any));
   r.staging = &c->staging;
   for (int32_t i = 0; i < c->n_items; i++)
     if (!c->items[i].optional || is_there(&r, &c->items[i]))

@@ -27,10 +27,11 @@ static bool is_full(const char *path) {
   return !strncmp(strrchr(path, '/') + 1, "step-", 5);
 }
 
-static ts_err compact_file(ts_trainer *t, const char *path) {
+static ts_err compact_file(ts_trainer *t, const char *path, bool *broken) {
   int64_t n;
   const double t0 = ts_now();
-  TS_DO(ts_ckpt_compact(path, t->config->checkpoint.keep, &n, t->control));
+  TS_DO(ts_ckpt_compact(path, t->config->checkpoint.keep, &n, broken,
+                        t->control));
   ts_info("%s and all that it builds on are a full checkpoint now: %lld deltas "
           "in %.2f s",
           path, (long long)n, ts_now() - t0);
@@ -49,6 +50,7 @@ static ts_err none_left(const ts_trainer *t, ts_err before,
 static ts_err compact_newest(ts_trainer *t) {
   char path[4400], tried[4400] = "";
   ts_err err = TS_OK;
+  bool broken, again;
   for (ts_ckpt_search s = {0};; s.number++) {
     ts_err_record fault;
     const ts_err before = err;
@@ -61,8 +63,10 @@ static ts_err compact_newest(ts_trainer *t) {
       return TS_OK;
     }
     snprintf(tried, sizeof tried, "%s", path);
-    err = compact_file(t, path);
-    if (err != TS_ERR_CKPT) return err;
+    err = compact_file(t, path, &broken);
+    if (err != TS_ERR_CKPT || !broken) return err;
+    TS_DO(ts_ckpt_begin_again(&s, tried, &again, t->control));
+    if (again) err = TS_OK;
   }
 }
 
@@ -73,11 +77,12 @@ ts_err ts_run_compact(const char *deck, const char *const *sets, int n_sets,
   ts_trainer *t = NULL;
   ts_str best = {0};
   const char *path;
+  bool broken;
   TS_TRY(ts_watch_start());
   TS_TRY(ts_deck_read_all(&c, deck, sets, n_sets));
   TS_TRY(ts_trainer_start_on(&t, c, false, TS_BACKEND_HOST));
   TS_TRY(ts_settle(t, ts_forward_checkpoint(&path, &best, c, checkpoint)));
-  TS_TRY(path ? compact_file(t, path) : compact_newest(t));
+  TS_TRY(path ? compact_file(t, path, &broken) : compact_newest(t));
 done:
   ts_settle_own(err);
   ts_str_reset(&best);

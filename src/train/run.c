@@ -35,9 +35,10 @@ ts_err ts_run_save(ts_run *r, int how) {
 }
 
 ts_err ts_run_loaded(ts_run *r, const char *path, bool lacks) {
-  const char *name = path ? strrchr(path, '/') : NULL;
-  r->saved_delta = name && strncmp(name, "/step-", 6) != 0;
-  return ts_saves_loaded(&r->saves, path, lacks);
+  TS_DO(ts_saves_loaded(&r->saves, path, lacks));
+  /* What asks for a full one has none: a delta was loaded, or the mirror's. */
+  r->saved_delta = path && r->saves.written < 0;
+  return TS_OK;
 }
 
 bool ts_run_wants_stop(const void *run) {

@@ -22,7 +22,7 @@ typedef struct ts_run {
   int64_t first_step;                      /* where this process began */
   int64_t last_step;         /* the step after which the run is done */
   int64_t saved_step;        /* of the newest checkpoint, -1: none */
-  bool saved_delta;          /* it is a delta */
+  bool saved_delta;          /* it is none of this folder's full ones */
   char *loaded;              /* owned: the file that it went on from, or NULL */
   int64_t n_skipped, n_back; /* steps left out; of them, back for */
   int64_t n_bad, n_bad_ids;  /* this rank's, of the batches trained on */

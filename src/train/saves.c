@@ -309,10 +309,12 @@ static void find_point(const ts_config *c, const char *path,
                        ts_ckpt_point *point, int64_t *mirrored) {
   char there[4400];
   ts_ckpt_point other;
-  *point = (ts_ckpt_point){.step = -1};
-  if (ts_ckpt_point_of(point, path) != TS_OK) ts_err_clear();
-  if (point->seal < 0) point->step = -1;
-  if (!ts_mirror_of(c) || point->step < 0) return;
+  if (ts_ckpt_point_of(point, path) != TS_OK || point->seal < 0) {
+    ts_err_clear();
+    point->step = -1;
+    return;
+  }
+  if (!ts_mirror_of(c)) return;
   snprintf(there, sizeof there, "%.4000s%s", ts_mirror_of(c),
            strrchr(path, '/'));
   *mirrored =

@@ -289,6 +289,7 @@ static ts_err add_bytes(void *arg, int32_t table, const ts_shard *s,
                         ts_tbe *tbe, int32_t number) {
   ts_describe *d = arg;
   const ts_row_optim *optim = ts_tbe_optim(tbe);
+  d->bytes += 12 * d->n[number_of(d, table, s)]; /* the lists */
   for (int k = first_state(d, optim) - 1; k < optim->n_states; k++) {
     int32_t cols;
     ts_dtype dtype;

@@ -86,8 +86,9 @@ static void seal(const char *path) {
 static void check_compacted(const char *folder, const char *path) {
   char name[300];
   int64_t n;
+  bool broken;
   glob_t full;
-  const ts_err err = ts_ckpt_compact(path, 9, &n, fuzz_comm());
+  const ts_err err = ts_ckpt_compact(path, 9, &n, &broken, fuzz_comm());
   FUZZ_CHECK(err == TS_OK || err == TS_ERR_CKPT || err == TS_ERR_NAN);
   FUZZ_CHECK(err != TS_OK || n == 1);
   ts_err_clear();

@@ -191,14 +191,15 @@ TS_TEST(rows_that_are_others_in_the_file) {
 
 TS_TEST(compacted) {
   int64_t n;
+  bool broken;
   const ts_ckpt_point third = chain(3);
-  ck_assert_ok(ts_ckpt_compact(path_of("delta", 3), 9, &n, f.comm));
+  ck_assert_ok(ts_ckpt_compact(path_of("delta", 3), 9, &n, &broken, f.comm));
   ck_assert_int_eq(n, 2);
   ck_assert(is_of(path_of("step", 3), 3));
   ck_assert_all(access(path_of("delta", 3), F_OK) != 0);
   saved(4, &third); /* knows nothing of it */
   ck_assert(is_of(path_of("delta", 4), 4));
-  ck_assert_ok(ts_ckpt_compact(path_of("delta", 4), 1, &n, f.comm));
+  ck_assert_ok(ts_ckpt_compact(path_of("delta", 4), 1, &n, &broken, f.comm));
   ck_assert_int_eq(n, 1);
   ck_assert_all(access(path_of("step", 3), F_OK) != 0); /* one is kept */
   ck_assert(is_of(path_of("step", 4), 4));
@@ -290,8 +291,9 @@ TS_TEST(deltas_remove_no_full_one) {
 
 TS_TEST(not_compacted) {
   int64_t n;
+  bool broken;
   saved(1, NULL);
-  ck_assert_int_eq(ts_ckpt_compact(path_of("step", 1), 9, &n, f.comm),
+  ck_assert_int_eq(ts_ckpt_compact(path_of("step", 1), 9, &n, &broken, f.comm),
                    TS_ERR_CKPT);
   ck_assert_ptr_nonnull(
       strstr(ts_err_message(), "is a full checkpoint already"));

@@ -124,6 +124,16 @@ goes_back "a link is another's" "delta-00000008.h5: holds rows that have changed
 until_step chain broken 8; rm "$(file broken step 02)"
 check "nothing whole: 4" eval 'train 2 broken $every 2> "$work/err"; test $? = 4'
 check "nothing is lost" test "$(files broken)" = "delta-00000004.h5 delta-00000006.h5 delta-00000008.h5"
+# What is wrong with no delta is no reason to go back to an older one.
+until_step chain held 8
+in_use() { (flock 9; ! compact 2 held) 9> "$work/held/checkpoints/.compact.lock"; }
+check "one at a time" in_use
+check "it says so" grep -q 'something is being compacted there already' "$work/err"
+check "no other is tried" test "$(files held)" = "delta-00000004.h5 delta-00000006.h5 delta-00000008.h5 step-00000002.h5" -a ! -s "$work/out"
+rm "$(file held delta 06)"
+check "a broken one is left out" compact 1 held
+check "named" grep -q 'delta-00000008.h5: .*going back to the checkpoint before: .*delta-00000004.h5' "$work/out" "$work/err"
+check "the one before is full now" test "$(files held)" = "delta-00000008.h5 step-00000002.h5 step-00000004.h5"
 # A full one of the same step is what later ones build on: it stays.
 until_step chain beside 8; cp "$(file rows-full step 08)" "$(file beside step 08)"
 check "not compacted over a full one" eval '! compact 1 beside --checkpoint "$(file beside delta 08)"'
