@@ -251,7 +251,8 @@ ts_err ts_ckpt_compact(const char *path, int keep, int64_t *n, bool *broken,
 /* What PATH is, as a parent of others; number 0 of a full one.  Local. */
 ts_err ts_ckpt_point_of(ts_ckpt_point *, const char *path);
 
-/* Only the values and the step of PATH (items ignored).  Local. */
+/* Only the values, the step and the kind of PATH, with its parent's step (items
+ * ignored).  Local. */
 ts_err ts_ckpt_peek(ts_ckpt *, const char *path);
 
 /* As peek, of a file of weights that may be another program's.  Local. */

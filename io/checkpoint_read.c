@@ -285,6 +285,8 @@ static ts_err load_known(ts_ckpt *c, const char *path, bool values, bool any) {
     err = ts_ckpt_reader_open_one(&r, path, !any);
     if (err == TS_OK) err = read_values(&r, c);
     c->step = r.step;
+    c->kind = r.kind;
+    c->parent = r.parent;
     goto done;
   }
   TS_TRY(open_for(&r, c, path, !any));

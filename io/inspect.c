@@ -79,24 +79,20 @@ static void print_number(const ts_ckpt *c, const char *path, const char *head) {
   printf("%s %lld\n", head, (long long)x);
 }
 
-static void print_kind(const ts_ckpt *c, const char *path) {
-  ts_ckpt_reader r;
-  const bool open = ts_ckpt_reader_open_one(&r, path, true) == TS_OK;
-  if (open && r.kind != TS_CKPT_FULL)
-    printf("%s of step %lld: rows that have changed since step %lld\n",
-           r.kind == TS_CKPT_DELTA ? "delta" : "weights", (long long)c->step,
-           (long long)r.parent.step);
-  else
+static void print_kind(const ts_ckpt *c) {
+  if (c->kind == TS_CKPT_FULL)
     printf("checkpoint of step %lld\n", (long long)c->step);
-  if (!open) ts_err_clear();
-  ts_ckpt_reader_close_one(&r);
+  else
+    printf("%s of step %lld: rows that have changed since step %lld\n",
+           c->kind == TS_CKPT_DELTA ? "delta" : "weights", (long long)c->step,
+           (long long)c->parent.step);
 }
 
 static ts_err print_values(const char *path) {
   ts_ckpt c = {0};
   ts_err err = ts_ckpt_peek(&c, path);
   if (err == TS_OK) {
-    print_kind(&c, path);
+    print_kind(&c);
     print_number(&c, "meta/ranks", "written by ranks:");
     print_number(&c, "meta/seed", "seed:");
     print_number(&c, "loader/epoch", "epoch:");
