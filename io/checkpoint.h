@@ -61,9 +61,9 @@ typedef struct ts_ckpt_value {
   void *ptr; /* owned */
 } ts_ckpt_value;
 
-/* What a file holds of tables: all rows; or those that have changed since
- * another file, its parent (checkpoint_chain.c), with optimizers' state or
- * without, for who trains no more. */
+/* A full checkpoint holds all rows of tables.  A delta holds those that have
+ * changed since another file, its parent (checkpoint_chain.c).  WEIGHTS is a
+ * delta without optimizers' state, for eval and predict alone. */
 typedef enum { TS_CKPT_FULL, TS_CKPT_DELTA, TS_CKPT_WEIGHTS } ts_ckpt_kind;
 
 /* A file that others may build on. */
@@ -77,6 +77,7 @@ typedef struct ts_ckpt {
   int64_t step;
   ts_ckpt_kind kind;
   ts_ckpt_point parent; /* of one that is not full */
+  int64_t room;         /* bytes that this rank may take for its rows */
   int64_t stands_for;   /* seal of a delta of this step that this one has taken
                            the place of; 0: none */
   int64_t seal;         /* once it is saved, on rank 0 */
@@ -147,6 +148,8 @@ ts_err ts_ckpt_also(const char *path, const char *dir, const char *name);
 ts_err ts_ckpt_newest(ts_str *path, const char *dir, const char *mirror,
                       ts_comm *);
 
+/* Whether PATH has the name of a full checkpoint, "step-N.h5".  Local. */
+bool ts_ckpt_is_full(const char *path);
 /* Any file of a checkpoint in DIR, of weights alone, too; "" where there is
  * none.  Local. */
 ts_err ts_ckpt_any(ts_str *path, const char *dir);
@@ -156,11 +159,11 @@ ts_err ts_ckpt_any(ts_str *path, const char *dir);
 ts_err ts_ckpt_newest_seen(ts_str *path, const char *dir, const char *mirror,
                            int number);
 
-/* Who looks for the newest that is whole, NUMBER by NUMBER.  One that could not
- * be read may have gone since it was listed, as compaction or a run that goes
- * on have put a newer one in its place: search_again is then true, NUMBER -1,
- * and the search begins anew.  say_back: that TRIED was left out, and PATH
- * comes next.  Local. */
+/* A search for the newest checkpoint that is whole tries NUMBER 0, 1, ..  A
+ * file that could not be read may have gone since it was listed, because
+ * compaction or a run has put a newer one in its place: then search_again is
+ * true, sets NUMBER to -1, and the search begins anew.  say_back warns that
+ * TRIED was left out, and that PATH comes next.  Local. */
 typedef struct ts_ckpt_search {
   int number, n_gone;
 } ts_ckpt_search;

@@ -29,8 +29,9 @@ typedef struct ts_stored {
   uint32_t *crc; /* (blocks) or NULL where the file has none */
 } ts_stored;
 
-/* Who writes rows that are not in memory as pieces: fill writes this rank's of
- * item I; publish gives the finished file its name, on rank 0. */
+/* Compaction has no rows in memory that pieces could point to: fill writes this
+ * rank's rows of item I, publish gives the finished file its name, on rank 0.
+ */
 struct ts_saver;
 typedef struct ts_filling {
   ts_err (*fill)(void *arg, struct ts_saver *, int32_t i);

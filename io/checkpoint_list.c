@@ -22,6 +22,11 @@ static bool is_full(const char *name) {
   return is_named(name, "step-", ".h5");
 }
 
+bool ts_ckpt_is_full(const char *path) {
+  const char *end = strrchr(path, '/');
+  return is_full(end ? end + 1 : path);
+}
+
 /* Weights alone are for those who name the file: nobody could train on. */
 static bool is_checkpoint(const char *name) {
   return is_full(name) || is_named(name, "delta-", ".h5");
@@ -150,13 +155,13 @@ static ts_err prune(const char *dir, bool (*wanted)(const char *),
 }
 
 ts_err ts_ckpt_prune(const char *dir, int keep, const char *written, bool own) {
-  const char *name = strrchr(written, '/');
   char oldest[256] = "";
   ts_err err = TS_OK;
-  written = name ? name + 1 : written;
-  /* What a delta builds on need not be the newest full one: that may be
-   * damaged. */
-  if (is_full(written)) err = prune_full(dir, keep, written, oldest);
+  const char *end = strrchr(written, '/');
+  /* A delta throws out nothing: the newest full one may be damaged, and an
+   * older one what the delta builds on. */
+  if (ts_ckpt_is_full(written))
+    err = prune_full(dir, keep, end ? end + 1 : written, oldest);
   if (err == TS_OK && *oldest) err = prune(dir, is_built, oldest);
   if (err == TS_OK && own) err = prune(dir, is_part, "");
   if (err != TS_ERR_CKPT) return err;

@@ -16,7 +16,7 @@ static bool is_plain(hid_t file) {
   return H5Aexists(file, "format") <= 0 && H5Aexists(file, "version") <= 0;
 }
 
-/* What one that is not full builds on. */
+/* The parent of a delta, as its attributes have it. */
 static ts_err read_parent(ts_ckpt_reader *r) {
   int64_t weights = 0;
   r->kind = TS_CKPT_DELTA;

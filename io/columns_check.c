@@ -9,11 +9,6 @@
 #include "io/deck_impl.h"
 #include "io/source.h"
 
-static const config_setting_t *at(const config_setting_t *root,
-                                  const char *path) {
-  return config_setting_lookup((config_setting_t *)root, path);
-}
-
 static bool is_in(const ts_strings *list, const char *a) {
   for (int32_t i = 0; i < list->n; i++)
     if (!strcmp(list->item[i], a)) return true;
@@ -309,18 +304,18 @@ static void check_csv(ts_deck *d, const config_setting_t *root) {
   for (int32_t i = 0; i < lists->n; i++)
     n_lists += is_feature(c, lists->item[i]) || is_in(names, lists->item[i]);
   if (names->n && names->n != n_features)
-    ts_deck_error(d, at(root, "data.csv.sparse"),
+    ts_deck_error(d, ts_deck_at(root, "data.csv.sparse"),
                   "data.csv.sparse lists %d columns for %d features", names->n,
                   n_features);
   if (*c->data.csv.list_separator && n_lists < lists->n)
-    ts_deck_error(d, at(root, "data.csv.lists"),
+    ts_deck_error(d, ts_deck_at(root, "data.csv.lists"),
                   "data.csv.lists names %d columns, of which %d are features",
                   lists->n, n_lists);
 }
 
 void ts_columns_check(ts_deck *d, const config_setting_t *root) {
   const ts_config *c = d->config;
-  const config_setting_t *list = at(root, "data.columns");
+  const config_setting_t *list = ts_deck_at(root, "data.columns");
   const ts_source_ops *format = ts_source_find(c->data.format);
   check_csv(d, root);
   if (!c->data.n_columns) return;
@@ -330,7 +325,7 @@ void ts_columns_check(ts_deck *d, const config_setting_t *root) {
   for (int32_t i = 0; i < c->data.n_columns; i++) {
     const config_setting_t *s = setting_of(list, i);
     const ts_column_config *x = &c->data.columns[i];
-    if (!x->name || !at(s, "kind")) {
+    if (!x->name || !ts_deck_at(s, "kind")) {
       ts_deck_error(d, s, "data.columns: a column has no %s",
                     x->name ? "kind" : "name");
       return;

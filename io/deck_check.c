@@ -12,18 +12,14 @@
 #include "io/source.h"
 #include "io/split.h"
 
-static const config_setting_t *at(const config_setting_t *root,
-                                  const char *path) {
-  return config_setting_lookup((config_setting_t *)root, path);
-}
-
 /* Exactly one of the keys A and B has a value over zero. */
 static void check_one_of(ts_deck *d, const config_setting_t *root,
                          const char *a, const char *b, bool has_a, bool has_b) {
-  const bool broken = d->n_errors && (at(root, a) || at(root, b));
+  const bool broken =
+      d->n_errors && (ts_deck_at(root, a) || ts_deck_at(root, b));
   if (has_a && has_b)
-    ts_deck_error(d, at(root, a), "%s and %s are both given: one is enough", a,
-                  b);
+    ts_deck_error(d, ts_deck_at(root, a),
+                  "%s and %s are both given: one is enough", a, b);
   if (!has_a && !has_b && !broken)
     ts_deck_error(d, NULL, "%s or %s is missing", a, b);
 }
@@ -75,9 +71,9 @@ static void check_table(ts_deck *d, int32_t t, int n_before) {
   const ts_table_config *x = &d->config->tables[t];
   const config_setting_t *s = d->origin[t];
   const char *name = x->name ? x->name : "";
-  if (!x->rows && !(n_before && at(s, "rows")))
+  if (!x->rows && !(n_before && ts_deck_at(s, "rows")))
     ts_deck_error(d, s, "table %.80s has no rows", name);
-  if (!x->features.n && !(n_before && at(s, "features")))
+  if (!x->features.n && !(n_before && ts_deck_at(s, "features")))
     ts_deck_error(d, s, "table %.80s has no features", name);
   if (strchr(name, '/') || !*name)
     ts_deck_error(d, s, "\"%.80s\" is no name for a table", name);
@@ -157,7 +153,7 @@ static void check_dedup(ts_deck *d, const config_setting_t *root) {
   const ts_strings *dedup = &d->config->data.dedup;
   for (int32_t i = 0; i < dedup->n; i++)
     if (!has_feature(d->config, dedup->item[i]))
-      ts_deck_error(d, at(root, "data.dedup"),
+      ts_deck_error(d, ts_deck_at(root, "data.dedup"),
                     "data.dedup: no table has a feature \"%.80s\"",
                     dedup->item[i]);
 }
@@ -173,7 +169,7 @@ static void check_grouped(ts_deck *d, const config_setting_t *root,
                        : sizeof grouped / sizeof *grouped;
   for (size_t k = 0; k < n; k++)
     if (figure && !strcmp(figure, grouped[k]))
-      ts_deck_error(d, at(root, key),
+      ts_deck_error(d, ts_deck_at(root, key),
                     "%s: %s needs metrics.group, the feature that says to "
                     "which group a sample belongs",
                     key, figure);
@@ -184,7 +180,7 @@ static void check_report(ts_deck *d, const config_setting_t *root) {
   const char *group = d->config->metrics.group;
   if (!group) return; /* broken */
   if (*group && !has_feature(d->config, group))
-    ts_deck_error(d, at(root, "metrics.group"),
+    ts_deck_error(d, ts_deck_at(root, "metrics.group"),
                   "metrics.group: no table has a feature \"%.80s\"", group);
   if (*group) return;
   for (int32_t i = 0; i < report->n; i++)
@@ -196,7 +192,7 @@ static void check_report(ts_deck *d, const config_setting_t *root) {
 static void check_tasks(ts_deck *d, const config_setting_t *root) {
   const ts_config *c = d->config;
   const config_setting_t *s =
-      at(root, c->model.has_outputs ? "model.outputs" : "model.tasks");
+      ts_deck_at(root, c->model.has_outputs ? "model.outputs" : "model.tasks");
   for (int32_t i = 0; i < c->model.n_tasks; i++) {
     const char *name = c->model.tasks[i].name;
     if (!name) continue; /* broken */
@@ -237,8 +233,8 @@ static void check_prefetch(ts_deck *d, const config_setting_t *root,
   for (int32_t i = 0; i < n; i++)
     if (!list[i].layer)
       ts_deck_error(d,
-                    config_setting_get_elem((config_setting_t *)at(root, key),
-                                            (unsigned)i),
+                    config_setting_get_elem(
+                        (config_setting_t *)ts_deck_at(root, key), (unsigned)i),
                     "%s: layer is missing", key);
 }
 
@@ -247,28 +243,28 @@ static void check_run_name(ts_deck *d, const config_setting_t *root) {
   const char *name = d->config->run.name;
   if (!name) return;
   if (!*name || !strcmp(name, ".") || !strcmp(name, "..") || strchr(name, '/'))
-    ts_deck_error(d, at(root, "run.name"), "\"%.80s\" is no name for a run",
-                  name);
+    ts_deck_error(d, ts_deck_at(root, "run.name"),
+                  "\"%.80s\" is no name for a run", name);
 }
 
 static void check_split(ts_deck *d, const config_setting_t *root) {
   const ts_config *c = d->config;
   const char *by = c->data.split.by, *key = c->data.split.key;
-  const config_setting_t *s = at(root, "data.split");
+  const config_setting_t *s = ts_deck_at(root, "data.split");
   if (!by || !key) return; /* broken */
   const bool time = !strcmp(by, "time"), hash = !strcmp(by, "hash");
   const bool column = !strncmp(by, "column:", 7) && by[7];
   if (!time && !hash && !column && strcmp(by, "tail") != 0)
-    ts_deck_error(d, at(root, "data.split.by"),
+    ts_deck_error(d, ts_deck_at(root, "data.split.by"),
                   "data.split.by = \"%.80s\" is none of hash, time, tail, "
                   "column:NAME",
                   by);
   if (c->data.split.valid >= 1)
-    ts_deck_error(d, at(root, "data.split.valid"),
+    ts_deck_error(d, ts_deck_at(root, "data.split.valid"),
                   "data.split.valid = 1 leaves nothing to train on: it is a "
                   "share over 0 and under 1");
   if (column && c->data.split.valid > 0)
-    ts_deck_error(d, at(root, "data.split.valid"),
+    ts_deck_error(d, ts_deck_at(root, "data.split.valid"),
                   "data.split.valid is not for \"%.80s\": the column says "
                   "which samples are for validation",
                   by);
@@ -277,7 +273,7 @@ static void check_split(ts_deck *d, const config_setting_t *root) {
                   "data.split.by = \"time\" needs data.split.key, the "
                   "column of the time");
   if (*key && !time && !hash)
-    ts_deck_error(d, at(root, "data.split.key"),
+    ts_deck_error(d, ts_deck_at(root, "data.split.key"),
                   "data.split.key is for \"hash\" and \"time\", not for "
                   "\"%.80s\"",
                   by);
@@ -286,7 +282,7 @@ static void check_split(ts_deck *d, const config_setting_t *root) {
                   "data.split splits nothing: give data.split.valid, the "
                   "share that is for validation");
   if (ts_split_is_on(c) && c->data.valid.n)
-    ts_deck_error(d, at(root, "data.valid"),
+    ts_deck_error(d, ts_deck_at(root, "data.valid"),
                   "data.valid and data.split are both given: one is enough");
 }
 
@@ -299,29 +295,29 @@ static void check_validation(ts_deck *d, const config_setting_t *root) {
   const bool validates = c->run.valid_every > 0;
   const char *needs = NULL;
   if (validates && !made && !c->data.valid.n && !splits)
-    ts_deck_error(d, at(root, "run.valid_every"),
+    ts_deck_error(d, ts_deck_at(root, "run.valid_every"),
                   "run.valid_every needs data.valid, what to look at, or "
                   "data.split");
   if (!validates && splits)
-    ts_deck_error(d, at(root, "data.split"),
+    ts_deck_error(d, ts_deck_at(root, "data.split"),
                   "data.split has samples that are never looked at: give "
                   "run.valid_every");
   if (!validates && c->data.valid.n)
-    ts_deck_error(d, at(root, "data.valid"),
+    ts_deck_error(d, ts_deck_at(root, "data.valid"),
                   "data.valid is never looked at: give run.valid_every");
   if (c->run.stop.patience > 0) needs = "run.stop.patience";
   if (c->checkpoint.best) needs = "checkpoint.best";
   if (c->optimizer.schedule && !strcmp(c->optimizer.schedule, "plateau"))
     needs = "optimizer.schedule.kind";
   if (needs && !validates)
-    ts_deck_error(d, at(root, needs),
+    ts_deck_error(d, ts_deck_at(root, needs),
                   "%s goes by validations: give run.valid_every", needs);
   bool found = !c->run.stop.task || !*c->run.stop.task;
   for (int32_t i = 0; i < c->model.n_tasks && !found; i++)
     found = c->model.tasks[i].name &&
             !strcmp(c->model.tasks[i].name, c->run.stop.task);
   if (!found)
-    ts_deck_error(d, at(root, "run.stop.task"),
+    ts_deck_error(d, ts_deck_at(root, "run.stop.task"),
                   "run.stop.task: there is no task \"%.80s\"",
                   c->run.stop.task);
 }
@@ -334,23 +330,24 @@ void ts_deck_check(ts_deck *d, const config_setting_t *root) {
                c->run.epochs > 0);
   const ts_source_ops *format = ts_source_find(c->data.format);
   if (!c->data.train.n && !(format && format->no_files) &&
-      !(d->n_errors && (at(root, "data.train") || at(root, "data.format"))))
+      !(d->n_errors &&
+        (ts_deck_at(root, "data.train") || ts_deck_at(root, "data.format"))))
     ts_deck_error(d, NULL, "data.train is missing");
   if (strlen(c->data.csv.separator) != 1 &&
       strcmp(c->data.csv.separator, "tab") != 0)
-    ts_deck_error(d, at(root, "data.csv.separator"),
+    ts_deck_error(d, ts_deck_at(root, "data.csv.separator"),
                   "data.csv.separator is one character or \"tab\"");
   if (strlen(c->data.csv.list_separator) > 1 ||
       *c->data.csv.list_separator == '"')
-    ts_deck_error(d, at(root, "data.csv.list_separator"),
+    ts_deck_error(d, ts_deck_at(root, "data.csv.list_separator"),
                   "data.csv.list_separator is one character, not a quote");
   for (int32_t i = 0; i < c->optimizer.n_overrides; i++)
     if (!c->optimizer.overrides[i].match)
-      ts_deck_error(
-          d,
-          config_setting_get_elem(
-              (config_setting_t *)at(root, "optimizer.overrides"), (unsigned)i),
-          "optimizer.overrides: match is missing");
+      ts_deck_error(d,
+                    config_setting_get_elem((config_setting_t *)ts_deck_at(
+                                                root, "optimizer.overrides"),
+                                            (unsigned)i),
+                    "optimizer.overrides: match is missing");
   check_run_name(d, root);
   check_tables(d);
   check_tasks(d, root);

@@ -6,11 +6,6 @@
 #include "base/tasks.h"
 #include "io/deck_impl.h"
 
-static const config_setting_t *at(const config_setting_t *root,
-                                  const char *path) {
-  return config_setting_lookup((config_setting_t *)root, path);
-}
-
 /* KEY is given, and of other losses, LOSS. */
 static void check_key(ts_deck *d, const config_setting_t *s,
                       const ts_task_config *x, const char *key, bool given,
@@ -28,7 +23,7 @@ static void check_first(ts_deck *d, const config_setting_t *root) {
   if (c->data.negatives < 1) key = "data.negatives";
   if (c->data.positive_weight != 1) key = "data.positive_weight";
   if (key && (!ts_task_is_binary(x) || ts_task_has_where(x)))
-    ts_deck_error(d, at(root, key),
+    ts_deck_error(d, ts_deck_at(root, key),
                   "%s goes by the first task's labels, which are to be 0 or 1 "
                   "in all samples: \"%.80s\" has %s",
                   key, x->name,
@@ -57,7 +52,7 @@ static void check_metric(ts_deck *d, const config_setting_t *root) {
     if (!strcmp(c->model.tasks[k].name, c->run.stop.task))
       x = &c->model.tasks[k];
   if (judged && !ts_task_is_binary(x) && !has_metric(x, c->run.stop.metric))
-    ts_deck_error(d, at(root, "run.stop"),
+    ts_deck_error(d, ts_deck_at(root, "run.stop"),
                   "run.stop.metric = \"%s\" is of probabilities: task "
                   "\"%.80s\" of loss %s has %s",
                   c->run.stop.metric, x->name, x->loss,
@@ -332,7 +327,7 @@ static void check_data_items(ts_deck *d, const config_setting_t *root) {
   if (!c->data.items.n) return;
   if (c->model.has_outputs && ts_task_is_of_items(x) && ts_task_has_tower(c, x))
     return;
-  ts_deck_error(d, at(root, "data.items"),
+  ts_deck_error(d, ts_deck_at(root, "data.items"),
                 "data.items is of items whose vectors a layer makes of their "
                 "features, and items = \"%.80s\" of \"%.80s\" is no layer: "
                 "an output over items names it there",
@@ -341,7 +336,7 @@ static void check_data_items(ts_deck *d, const config_setting_t *root) {
 
 void ts_outputs_check(ts_deck *d, const config_setting_t *root) {
   const ts_config *c = d->config;
-  const config_setting_t *list = at(root, "model.outputs");
+  const config_setting_t *list = ts_deck_at(root, "model.outputs");
   if (d->n_errors) return; /* values may be broken */
   check_data_items(d, root);
   if (!c->model.has_outputs || d->n_errors) return;
@@ -372,7 +367,7 @@ void ts_outputs_check(ts_deck *d, const config_setting_t *root) {
           x->name, c->model.kind);
   }
   if (c->data.csv.labels.n)
-    ts_deck_error(d, at(root, "data.csv.labels"),
+    ts_deck_error(d, ts_deck_at(root, "data.csv.labels"),
                   "data.csv.labels is for model.tasks: each of model.outputs "
                   "names its label itself");
   if (!ts_task_is_of_items(&c->model.tasks[0])) check_first(d, root);

@@ -4,17 +4,12 @@
 #include "io/deck_impl.h"
 #include "io/tensors.h"
 
-static const config_setting_t *at(const config_setting_t *root,
-                                  const char *path) {
-  return config_setting_lookup((config_setting_t *)root, path);
-}
-
 /* State is what a checkpoint of ours has. */
 static void check_state(ts_deck *d, const config_setting_t *root) {
   const char *from = d->config->checkpoint.init_from;
   if (d->config->checkpoint.init_state &&
       (!*from || ts_path_is_safetensors(from)))
-    ts_deck_error(d, at(root, "checkpoint.init_state"),
+    ts_deck_error(d, ts_deck_at(root, "checkpoint.init_state"),
                   "checkpoint.init_state needs checkpoint.init_from, a "
                   "checkpoint of a run, its folder of them, or one of export "
                   "--state");
@@ -25,11 +20,11 @@ static void check_best(ts_deck *d, const config_setting_t *root) {
   const ts_config *c = d->config;
   const bool restores = c->run.stop.patience > 0 && c->run.stop.restore &&
                         !strcmp(c->run.stop.restore, "best");
-  const config_setting_t *dir = at(root, "checkpoint.dir");
+  const config_setting_t *dir = ts_deck_at(root, "checkpoint.dir");
   const char *text = dir ? config_setting_get_string(dir) : NULL;
   if (!text || strcmp(text, "none") != 0) return;
   if (c->checkpoint.best)
-    ts_deck_error(d, at(root, "checkpoint.best"),
+    ts_deck_error(d, ts_deck_at(root, "checkpoint.best"),
                   "checkpoint.best needs a folder: checkpoint.dir is \"none\"");
   if (restores)
     ts_deck_error(d, dir,
@@ -40,15 +35,15 @@ static void check_best(ts_deck *d, const config_setting_t *root) {
 static void check_deltas(ts_deck *d, const config_setting_t *root) {
   const ts_config *c = d->config;
   if (!c->checkpoint.delta_state && !c->checkpoint.delta_every)
-    ts_deck_error(d, at(root, "checkpoint.delta_state"),
+    ts_deck_error(d, ts_deck_at(root, "checkpoint.delta_state"),
                   "checkpoint.delta_state = false is of deltas: give "
                   "checkpoint.delta_every");
   else if (!c->checkpoint.delta_state && !c->checkpoint.every)
-    ts_deck_error(d, at(root, "checkpoint.delta_state"),
+    ts_deck_error(d, ts_deck_at(root, "checkpoint.delta_state"),
                   "checkpoint.delta_state = false: a run could go on from full "
                   "checkpoints alone: give checkpoint.every");
   if (!c->checkpoint.delta_state && c->optimizer.ema > 0)
-    ts_deck_error(d, at(root, "checkpoint.delta_state"),
+    ts_deck_error(d, ts_deck_at(root, "checkpoint.delta_state"),
                   "checkpoint.delta_state = false leaves out running means "
                   "(optimizer.ema), which eval and predict go by");
 }

@@ -150,7 +150,7 @@ static __global__ void __launch_bounds__(TS_ENTRY_THREADS)
   }
 }
 
-/* Of equal keys, which lie beside each other, the first one sets the bit. */
+/* Equal keys lie beside each other: the first of them sets the bit. */
 static __global__ void __launch_bounds__(TS_ENTRY_THREADS)
     ts_mark_rows_kernel(ts_mark_rows_args a) {
   ts_each<TS_ENTRY_THREADS>(a.n, [&](int64_t i) {

@@ -2,7 +2,6 @@
 #include "train/compact.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #include "base/log.h"
 #include "io/deck.h"
@@ -21,10 +20,6 @@ static ts_err find(ts_trainer *t, int number, char path[4400]) {
   ts_str_reset(&found);
   TS_DO(ts_settle(t, err));
   return ts_comm_bcast(t->control, path, 4400, 0);
-}
-
-static bool is_full(const char *path) {
-  return !strncmp(strrchr(path, '/') + 1, "step-", 5);
 }
 
 static ts_err compact_file(ts_trainer *t, const char *path, bool *broken) {
@@ -58,7 +53,7 @@ static ts_err compact_newest(ts_trainer *t) {
     TS_DO(find(t, s.number, path));
     if (!*path) return none_left(t, before, &fault);
     if (before != TS_OK) ts_ckpt_say_back(tried, fault.text, path);
-    if (is_full(path)) {
+    if (ts_ckpt_is_full(path)) {
       ts_info("nothing to compact: %s is a full checkpoint", path);
       return TS_OK;
     }

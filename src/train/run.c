@@ -36,7 +36,8 @@ ts_err ts_run_save(ts_run *r, int how) {
 
 ts_err ts_run_loaded(ts_run *r, const char *path, bool lacks) {
   TS_DO(ts_saves_loaded(&r->saves, path, lacks));
-  /* What asks for a full one has none: a delta was loaded, or the mirror's. */
+  /* A delta was loaded, or a file of the mirror: a full one of this step is
+   * still to be written where one is asked for. */
   r->saved_delta = path && r->saves.written < 0;
   return TS_OK;
 }

@@ -249,7 +249,7 @@ static ts_ckpt_kind kind_of(const ts_saves *s, int how) {
   return c->checkpoint.delta_state ? TS_CKPT_DELTA : TS_CKPT_WEIGHTS;
 }
 
-/* Of a delta: what it builds on, and how many rows that were. */
+/* How many rows the delta C has, and the step that it builds on. */
 static void count_rows(ts_saves *s, const ts_ckpt *c) {
   s->now.base = c->parent.step;
   for (int32_t i = 0; i < c->n_items; i++)
@@ -262,14 +262,15 @@ static void count_rows(ts_saves *s, const ts_ckpt *c) {
 static ts_err begin(ts_saves *s, const ts_run_state *state, ts_source *train,
                     int how, bool *full) {
   ts_err err = TS_OK;
-  ts_ckpt c = {.kind = kind_of(s, how), .parent = s->point};
+  ts_ckpt c = {.kind = kind_of(s, how),
+               .parent = s->point,
+               .room = ts_ckpt_writer_allows(s->writer)};
   const ts_section before = ts_watch_enter(TS_SECTION_SAVE);
-  TS_TRY(ts_state_choose(s->t, &c, ts_ckpt_writer_allows(s->writer)));
-  *full = c.kind == TS_CKPT_FULL;
   /* Rank 0 alone knows the seal of what it has written. */
-  if (!*full)
+  if (c.kind != TS_CKPT_FULL)
     TS_TRY(ts_comm_bcast(s->t->control, &c.parent, sizeof c.parent, 0));
   TS_TRY(ts_trainer_describe(s->t, state, train, &c));
+  *full = c.kind == TS_CKPT_FULL;
   s->now = (ts_save_figures){.step = s->t->step, .base = -1};
   if (!*full) count_rows(s, &c);
   s->now.bytes = ts_ckpt_own_bytes(&c, s->t->rank);
@@ -328,8 +329,7 @@ ts_err ts_saves_loaded(ts_saves *s, const char *path, bool lacks) {
   int64_t mirrored = 0;
   if (!s->writer) return TS_OK;
   s->written = -1;
-  if (path && is_own(c, path) && !strncmp(strrchr(path, '/'), "/step-", 6))
-    s->written = s->t->step;
+  if (path && is_own(c, path) && ts_ckpt_is_full(path)) s->written = s->t->step;
   if (s->t->rank == 0 && c->checkpoint.delta_every && path && !lacks &&
       is_own(c, path))
     find_point(c, path, &point, &mirrored);

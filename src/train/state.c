@@ -1,7 +1,7 @@
 /* state.c - a trainer as a checkpoint, and back.
  *
- * What every rank holds of dense parameters is written by rank 0; tables:
- * state_tables.c. */
+ * Dense parameters, which every rank holds, are written by rank 0; tables are
+ * described in state_tables.c. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -167,7 +167,10 @@ static ts_err flush(ts_trainer *t) {
 static ts_err describe(ts_trainer *t, ts_ckpt *ckpt, bool with_state) {
   TS_DO(ts_settle(t, ts_ckpt_on(ckpt, t->device)));
   TS_DO(ts_settle(t, flush(t)));
+  const ts_ckpt_kind asked = ckpt->kind;
   TS_DO(ts_state_tables(t, ckpt, with_state));
+  /* A full one in the place of weights alone has the state, too. */
+  with_state |= ckpt->kind != asked;
   return ts_settle(t, ts_state_dense(t, ckpt, with_state));
 }
 

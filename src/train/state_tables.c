@@ -2,9 +2,9 @@
  * on any number of ranks can read them.  A table that every rank holds is
  * written in slices.
  *
- * Of a checkpoint that is not full the items are the rows that have changed,
- * those of lower rows first, and a list says which they are.  They are taken
- * out of the tables at once: the copy is small, and training goes on. */
+ * The items of a delta are the rows that have changed, in ascending order, and
+ * a list says which rows they are.  They are copied out of the tables at once:
+ * the copy is small, and training goes on. */
 #include "train/state_tables.h"
 
 #include <string.h>
@@ -20,8 +20,8 @@ typedef struct ts_describe {
   ts_ckpt *ckpt;
   int32_t *first; /* (n_tables) */
   bool with_state;
-  /* Of a checkpoint that is not full; shards of all tables are numbered, those
-   * of table I from shard[i] on. */
+  /* For a delta; shards of all tables are numbered, those of table I from
+   * shard[i] on. */
   int64_t *shard;  /* (n_tables + 1) */
   int64_t *n;      /* (shards) rows of each that have changed */
   uint32_t **rows; /* (shards) which, of this rank's */
@@ -268,22 +268,6 @@ static ts_err describe(ts_describe *d) {
   return TS_OK;
 }
 
-static void describe_reset(ts_describe *d) {
-  for (int64_t k = 0; d->rows && k < d->shard[d->t->config->n_tables]; k++)
-    ts_mem_free(d->rows[k]);
-  ts_mem_free_all(d->first, d->shard, d->rows);
-  ts_comm_free(d->t->control, d->n);
-}
-
-ts_err ts_state_tables(ts_trainer *t, ts_ckpt *ckpt, bool with_state) {
-  ts_err err = TS_OK;
-  ts_describe d = {.t = t, .ckpt = ckpt, .with_state = with_state};
-  if (is_delta(&d)) err = find_all(&d);
-  if (err == TS_OK) err = ts_settle(t, describe(&d));
-  describe_reset(&d);
-  return err;
-}
-
 /* Bytes of the rows of a shard that have changed. */
 static ts_err add_bytes(void *arg, int32_t table, const ts_shard *s,
                         ts_tbe *tbe, int32_t number) {
@@ -301,21 +285,29 @@ static ts_err add_bytes(void *arg, int32_t table, const ts_shard *s,
   return TS_OK;
 }
 
-ts_err ts_state_choose(ts_trainer *t, ts_ckpt *ckpt, int64_t allowed) {
+/* Too much to be copied at once on some rank: a full one streams. */
+static ts_err choose(ts_describe *d) {
+  ts_trainer *t = d->t;
+  TS_DO(find_all(d));
+  TS_DO(ts_settle(t, ts_ebc_each_shard(t->ebc, add_bytes, d)));
+  int64_t over = d->bytes > d->ckpt->room;
+  TS_DO(ts_comm_sum_i64(t->control, &over, 1));
+  if (!over) return TS_OK;
+  d->ckpt->kind = TS_CKPT_FULL;
+  d->with_state = true;
+  return TS_OK;
+}
+
+ts_err ts_state_tables(ts_trainer *t, ts_ckpt *ckpt, bool with_state) {
   ts_err err = TS_OK;
-  ts_describe d = {
-      .t = t, .ckpt = ckpt, .with_state = ckpt->kind == TS_CKPT_DELTA};
-  if (!is_delta(&d)) return TS_OK;
-  TS_TRY(ts_settle(t, ts_trainer_rest(t)));
-  TS_TRY(ts_settle(t, ts_ckpt_on(ckpt, t->device)));
-  TS_TRY(find_all(&d));
-  TS_TRY(ts_settle(t, ts_ebc_each_shard(t->ebc, add_bytes, &d)));
-  int64_t over = d.bytes > allowed;
-  TS_TRY(ts_comm_sum_i64(t->control, &over, 1));
-  if (over) ckpt->kind = TS_CKPT_FULL;
+  ts_describe d = {.t = t, .ckpt = ckpt, .with_state = with_state};
+  if (is_delta(&d)) TS_TRY(choose(&d));
+  TS_TRY(ts_settle(t, describe(&d)));
 done:
-  describe_reset(&d);
-  ts_staging_reset(&ckpt->staging);
+  for (int64_t k = 0; d.rows && k < d.shard[t->config->n_tables]; k++)
+    ts_mem_free(d.rows[k]);
+  ts_mem_free_all(d.first, d.shard, d.rows);
+  ts_comm_free(t->control, d.n);
   return err;
 }
 

@@ -6,14 +6,10 @@
 
 /* Adds the tables' weights and the states of their optimizers (not: the means
  * alone, and those where nobody trains): whole, or in a checkpoint that is not
- * full the rows that have changed, with a list of them.  The lanes are idle,
- * cached tiers flushed.  Collective. */
+ * full the rows that have changed, with a list of them.  Where these take
+ * more than the checkpoint's room on some rank it becomes a full one.  The
+ * lanes are idle, cached tiers flushed.  Collective. */
 ts_err ts_state_tables(ts_trainer *, ts_ckpt *, bool with_state);
-
-/* A checkpoint that is not full becomes so where a rank's rows that have
- * changed take more than ALLOWED bytes, this rank's number: they are copied at
- * once. Brings work on tables to rest.  Collective. */
-ts_err ts_state_choose(ts_trainer *, ts_ckpt *, int64_t allowed);
 
 /* Rows that are updated from here on are remembered, where the deck has
  * checkpoint.delta_every; forget: those from before are not. */

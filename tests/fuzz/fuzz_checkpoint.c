@@ -1,13 +1,11 @@
 /* fuzz_checkpoint.c - checkpoints: one of the program's own, edited; loaded
  * with items of its names, and looked at as `tessera inspect` does. */
-#include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/mem.h"
 #include "io/checkpoint.h"
-#include "io/checkpoint_seal.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/hdf5_edit.h"
 
@@ -60,14 +58,6 @@ static ts_str make(void) {
   return bytes;
 }
 
-/* HDF5 has cut the seal off; without one, nothing else would be looked at. */
-static void seal(const char *path) {
-  const int fd = open(path, O_RDWR);
-  FUZZ_CHECK(fd >= 0);
-  FUZZ_CHECK(ts_seal_write(fd, path, NULL, 0, &(int64_t){0}) == TS_OK);
-  close(fd);
-}
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   static ts_str right;
   const fuzz_names names = {links, attributes, sizeof links / sizeof *links,
@@ -82,7 +72,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   snprintf(path, sizeof path, "%s",
            fuzz_file("in.h5", right.text, right.n_bytes));
   fuzz_hdf5_edit(path, data, size, &names);
-  if (size % 16 != 15) seal(path);
+  if (size % 16 != 15) fuzz_seal(path);
   describe(&c, values, false);
   const ts_err err = ts_ckpt_load(&c, path, false, NULL, fuzz_comm());
   FUZZ_CHECK(size || (err == TS_OK && values[2] == 3));

@@ -1,6 +1,5 @@
 /* fuzz_delta.c - a delta of the program's own, edited, on a checkpoint that is
  * whole: loaded, and compacted, which leaves the checkpoint as it was. */
-#include <fcntl.h>
 #include <glob.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -8,7 +7,6 @@
 
 #include "base/mem.h"
 #include "io/checkpoint.h"
-#include "io/checkpoint_seal.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/hdf5_edit.h"
 
@@ -74,14 +72,6 @@ static ts_str make(const char *folder) {
   return bytes;
 }
 
-/* HDF5 has cut the seal off. */
-static void seal(const char *path) {
-  const int fd = open(path, O_RDWR);
-  FUZZ_CHECK(fd >= 0);
-  FUZZ_CHECK(ts_seal_write(fd, path, NULL, 0, &(int64_t){0}) == TS_OK);
-  close(fd);
-}
-
 /* What was compacted has the step that the delta says. */
 static void check_compacted(const char *folder, const char *path) {
   char name[300];
@@ -115,7 +105,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   }
   path = fuzz_file("checkpoints/delta-00000005.h5", right.text, right.n_bytes);
   fuzz_hdf5_edit(path, data, size, &names);
-  if (size % 16 != 15) seal(path);
+  if (size % 16 != 15) fuzz_seal(path);
   describe(&c, values, ROWS, false);
   const ts_err err = ts_ckpt_load(&c, path, false, NULL, fuzz_comm());
   FUZZ_CHECK(err == TS_OK || err == TS_ERR_CKPT);

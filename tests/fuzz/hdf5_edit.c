@@ -2,9 +2,12 @@
  * left out. */
 #include "tests/fuzz/hdf5_edit.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "io/checkpoint_seal.h"
 #include "io/hdf5.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -218,4 +221,11 @@ void fuzz_hdf5_edit(const char *path, const uint8_t *data, size_t size,
   H5Pclose(r.lcpl);
   H5Fclose(r.file);
   ts_hdf5_unlock();
+}
+
+void fuzz_seal(const char *path) {
+  const int fd = open(path, O_RDWR);
+  FUZZ_CHECK(fd >= 0);
+  FUZZ_CHECK(ts_seal_write(fd, path, NULL, 0, &(int64_t){0}) == TS_OK);
+  close(fd);
 }

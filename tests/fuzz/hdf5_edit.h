@@ -15,3 +15,7 @@ typedef struct fuzz_names {
 /* Edits the file at PATH, as the SIZE bytes of DATA say. */
 void fuzz_hdf5_edit(const char *path, const uint8_t *data, size_t size,
                     const fuzz_names *);
+
+/* Seals the checkpoint at PATH anew: an edit cuts the seal off, and without one
+ * nothing else would be looked at. */
+void fuzz_seal(const char *path);

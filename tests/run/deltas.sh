@@ -155,7 +155,9 @@ few="--set table_defaults.sharding=row_wise --set data.global_batch=4000 --set d
 check "room for what has changed" train 2 room $few
 check "a delta" test -f "$(file room delta 04)"
 check "little room" train 2 tight $few --set checkpoint.buffer_mib=1
-check "a full one in its place" all_same "$(file tight step 04)" "$(file tight step 04)"
+check "full ones in their place" test "$(files tight)" = "step-00000002.h5 step-00000004.h5 step-00000005.h5"
+check "little room for weights" train 2 tight2 $few --set checkpoint.buffer_mib=1 --set checkpoint.delta_state=false
+check "full ones, with state" all_same "$(file tight step 04)" "$(file tight2 step 04)"
 check "the same in the end" all_same "$(file room step 05)" "$(file tight step 05)"
 # Compacted in the midst: the next delta builds on the full one that took its place.
 until_step chain midst 8; mv "$(file midst delta 08)" "$work/later.h5"
