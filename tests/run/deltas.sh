@@ -151,7 +151,7 @@ until_step rows ends 8
 check "nothing left to train" train 2 ends --set table_defaults.sharding=row_wise --set run.steps=8 --set checkpoint.delta_every=0
 check "a full one at the end" all_same "$(file rows-full step 08)" "$(file ends step 08)"
 # No more is copied than may be.
-few="--set table_defaults.sharding=row_wise --set data.global_batch=4000 --set data.synthetic.samples=40000 --set checkpoint.every=1000 --set run.steps=5"
+few="--set table_defaults.sharding=row_wise --set data.global_batch=12000 --set data.synthetic.samples=60000 --set checkpoint.every=1000 --set run.steps=5"
 check "room for what has changed" train 2 room $few
 check "a delta" test -f "$(file room delta 04)"
 check "little room" train 2 tight $few --set checkpoint.buffer_mib=1
