@@ -213,10 +213,17 @@ static bool look_at(const char *what, const char *verb, const void *p,
   return true;
 }
 
+/* Bytes of the parameters that may be addresses: a put takes its bytes along
+ * behind where they go, and those are anybody's numbers. */
+static size_t bytes_of_addresses(const ts_launch *l) {
+  return strstr(l->kernel->name, "ts_put_kernel") ? sizeof(void *) : l->bytes;
+}
+
 /* Parameters have no room that was not written: automatic variables of cuda/
  * begin with a pattern that is no address. */
 static void look_at_launch(const ts_launch *l) {
-  for (size_t i = 0; i + 8 <= l->bytes; i += 8) {
+  const size_t bytes = bytes_of_addresses(l);
+  for (size_t i = 0; i + 8 <= bytes; i += 8) {
     uint64_t x;
     memcpy(&x, l->params + i, sizeof x);
     const void *at = (const void *)(uintptr_t)x;
