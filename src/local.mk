@@ -6,6 +6,7 @@ include src/dense/local.mk
 include src/shard/local.mk
 include src/model/local.mk
 include src/train/local.mk
+include src/serve/local.mk
 include src/commands/local.mk
 tessera_sources += src/kernel_table.h
 

@@ -1,0 +1,3 @@
+tessera_sources += \
+  src/serve/rows.h \
+  src/serve/tessera_serve.h

@@ -1,0 +1,104 @@
+/* tessera_serve.h - scores samples by a file that `tessera export --format
+ * serve` wrote (doc/formats.md).
+ *
+ * A model is the file, mapped: opening takes milliseconds, memory is what is
+ * looked at.  Any number of threads may use one model; each scores with a
+ * scorer of its own.  Nothing here prints, exits or starts a thread that
+ * outlives a call.
+ *
+ * Functions that return int give 0, or one of the codes below; then
+ * tserve_error() says what is wrong and where.  Link: pkg-config
+ * tessera_serve, or -ltessera_serve. */
+#ifndef TESSERA_SERVE_H
+#define TESSERA_SERVE_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define TSERVE_ABI 1
+
+enum {
+  TSERVE_OK,
+  TSERVE_FILE,  /* it can't be read, is damaged, or of a newer version */
+  TSERVE_INPUT, /* a batch, or an argument, that can't be scored */
+  TSERVE_MEMORY /* there is not enough of it */
+};
+
+/* The message of this thread's last call that failed; "" before any. */
+const char *tserve_error(void);
+int tserve_abi(void); /* TSERVE_ABI of the library that is loaded */
+
+/* ---- a model ------------------------------------------------------------- */
+
+typedef struct tserve_model tserve_model;
+
+int tserve_open(tserve_model **, const char *path);
+/* What is in PATH, a newer file or a delta of the file that is served, takes
+ * its place: calls under way end with the old, the next begin with the new.
+ * Where it fails the old stays.  The graph, its inputs and its outputs have to
+ * be the same.  Any thread may call it. */
+int tserve_update(tserve_model *, const char *path);
+/* After all of its scorers.  NULL: nothing. */
+void tserve_close(tserve_model *);
+
+int64_t tserve_step(tserve_model *); /* of training, of what is served now */
+/* Inputs and outputs, in the deck's order; names stay until close. */
+int32_t tserve_n_dense(const tserve_model *);
+int32_t tserve_n_features(const tserve_model *);
+int32_t tserve_n_outputs(const tserve_model *); /* numbers a sample */
+const char *tserve_feature(const tserve_model *, int32_t i);
+const char *tserve_output(const tserve_model *, int32_t i);
+/* Rows of the table of feature I, and numbers a row. */
+int64_t tserve_rows(const tserve_model *, int32_t i);
+int32_t tserve_dim(const tserve_model *, int32_t i);
+
+/* ---- a batch ------------------------------------------------------------- */
+
+/* A feature's ids, or words, of each sample: as they stand in the data that the
+ * model was trained on; what they become of them (a vocabulary, a hash, a
+ * remainder, a bucket) is in the file.  Of a feature that is made of several
+ * columns the word has a tab between theirs.  A feature may have none: N_IDS
+ * 0. */
+typedef struct tserve_bags {
+  const int64_t *ids;       /* (n_ids), or NULL: */
+  const char *const *words; /* (n_ids), NUL behind each */
+  const float *weights;     /* (n_ids), or NULL: 1 */
+  const int64_t *offsets;   /* (n + 1): sample b has ids offsets[b] up to, not
+                               with, offsets[b + 1]; NULL: one each */
+  int64_t n_ids;
+  int32_t same; /* 1: there is one bag (offsets (2), or all of n_ids), which is
+                   every sample's: one user, many items */
+} tserve_bags;
+
+typedef struct tserve_batch {
+  int32_t n;                   /* samples */
+  const float *dense;          /* (n, n_dense) as in the data, NAN: missing */
+  int32_t same_dense;          /* 1: (1, n_dense), every sample's */
+  const tserve_bags *features; /* (n_features) */
+} tserve_batch;
+
+/* ---- scoring ------------------------------------------------------------- */
+
+/* One thread's memory for scoring; it holds what it has grown to. */
+typedef struct tserve_scorer tserve_scorer;
+
+/* N_THREADS: for the products and lookups of one call, 1 or more; larger
+ * batches than N_MAX are scored piece by piece. */
+int tserve_scorer_open(tserve_scorer **, tserve_model *, int32_t n_max,
+                       int32_t n_threads);
+void tserve_scorer_close(tserve_scorer *); /* NULL: nothing */
+/* OUT (n, n_outputs): as `tessera predict` writes them.  Of outputs over items
+ * NAN: tserve_items. */
+int tserve_score(tserve_scorer *, const tserve_batch *, float *out);
+/* An output over items, number OUTPUT: SCORES (n, n_items) of ITEMS, rows of
+ * its table (NULL: all of them, from its first; n_items is their number). */
+int tserve_items(tserve_scorer *, const tserve_batch *, int32_t output,
+                 const int64_t *items, int64_t n_items, float *scores);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
