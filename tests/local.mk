@@ -38,6 +38,7 @@ include tests/shard/local.mk
 include tests/dense/local.mk
 include tests/model/local.mk
 include tests/train/local.mk
+include tests/serve/local.mk
 include tests/io/local.mk
 include tests/run/local.mk
 include tests/fuzz/local.mk

@@ -1,0 +1,2 @@
+# Rows in few bits.
+check_PROGRAMS += tests/serve/test_rows
