@@ -23,7 +23,7 @@ struct ts_scorer {
   ts_serve_bags *bags; /* (n_features) */
   float **emb;         /* (n_features) rows of samples, or of ids */
   size_t *emb_room;    /* (n_features) bytes */
-  float *one;          /* a row that is every sample's */
+  float **grad;        /* (n_features) of NULL: nobody asks for gradients */
   int64_t *stride;
   ts_jagged *tokens;
   ts_spread *spread; /* of no candidates */
@@ -78,13 +78,10 @@ static ts_err create_model(ts_scorer *s) {
 static ts_err create_arrays(ts_scorer *s) {
   const ts_config *c = s->state->config;
   const int32_t n = s->n_features, logits = s->state->n_outputs;
-  int32_t widest = 1;
-  for (int32_t t = 0; t < c->n_tables; t++)
-    if (c->tables[t].dim > widest) widest = c->tables[t].dim;
   TS_DO(ts_mem_many(s->bags, n, INPUT));
   TS_DO(ts_mem_many(s->emb, n, SPARSE));
   TS_DO(ts_mem_many(s->emb_room, n, MISC));
-  TS_DO(ts_mem_many(s->one, widest, SPARSE));
+  TS_DO(ts_mem_many(s->grad, n, MISC));
   TS_DO(ts_mem_many(s->stride, n, MISC));
   TS_DO(ts_mem_many(s->tokens, n, MISC));
   TS_DO(ts_mem_many(s->spread, n, MISC));
@@ -130,7 +127,7 @@ void ts_scorer_destroy(ts_scorer *s) {
     if (s->spread_ids) ts_mem_free(s->spread_ids[f]);
     if (s->spread_offsets) ts_mem_free(s->spread_offsets[f]);
   }
-  ts_mem_free_all(s->tasks, s->weights, s->bags, s->emb, s->emb_room, s->one,
+  ts_mem_free_all(s->tasks, s->weights, s->bags, s->emb, s->emb_room, s->grad,
                   s->stride, s->tokens, s->spread, s->spread_ids,
                   s->spread_offsets, s->ids_room, s->offsets_room, s->dense,
                   s->labels, s->prediction);
@@ -262,6 +259,7 @@ static ts_err run(ts_scorer *s, int32_t n, ts_score_what what, int32_t task,
                   ts_event_times times, float *out) {
   float *logits;
   const ts_emb_views views = {.data = (const float *const *)s->emb,
+                              .grad = s->grad,
                               .stride = s->stride,
                               .n_features = s->n_features,
                               .tokens = s->tokens,

@@ -3,6 +3,7 @@
 #include "serve/write.h"
 
 #include <fcntl.h>
+#include <libgen.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -348,6 +349,14 @@ static ts_err open_base(ts_serve_writer *w) {
                  w->out->base);
 }
 
+static ts_err sync_folder_of(const char *path) {
+  char *copy;
+  TS_DO(ts_mem_strdup(&copy, path));
+  const int rc = ts_file_sync_folder(dirname(copy));
+  ts_mem_free(copy);
+  return rc ? ts_fail_errno(TS_ERR_IO, path) : TS_OK;
+}
+
 static ts_err write_all(ts_serve_writer *w) {
   w->seal = TS_FNV_START;
   w->at = TS_SERVE_HEAD;
@@ -364,8 +373,7 @@ static ts_err write_all(ts_serve_writer *w) {
   if (ts_file_sync(w->fd)) return ts_fail_errno(TS_ERR_IO, w->part.text);
   if (ts_file_rename(w->part.text, w->path))
     return ts_fail_errno(TS_ERR_IO, w->path);
-  return ts_file_sync_folder(w->path) ? ts_fail_errno(TS_ERR_IO, w->path)
-                                      : TS_OK;
+  return sync_folder_of(w->path);
 }
 
 ts_err ts_serve_write(ts_serve_out *out, const char *path) {
