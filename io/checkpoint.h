@@ -221,6 +221,7 @@ bool ts_ckpt_has_row(const ts_ckpt_item *, int64_t row);
 ts_err ts_ckpt_put_row(ts_ckpt *, const ts_ckpt_item *, int64_t row,
                        const float *x, void *room);
 
+struct ts_tensors_out; /* io/tensors_write.h */
 /* checkpoint_export.c: what is written of a checkpoint as safetensors.
  * NAMES (NULL: any; else it ends with NULL) are patterns of fnmatch: weights of
  * other names are USAGE errors, and so are patterns that no weight has. */
@@ -235,6 +236,13 @@ typedef struct ts_ckpt_export {
   void (*average)(const void *arg, float *w, const float *mean, float pass,
                   int64_t dim, int64_t step);
   const void *arg;
+  /* NULL: safetensors.  Else it writes OUT: the tensors of MODEL, of which its
+   * read gives rows of f32, and what the loader had learnt, STATE ("":
+   * nothing).
+   */
+  ts_err (*write)(void *arg, const char *out,
+                  const struct ts_tensors_out *model, const ts_ckpt *head);
+  void *write_arg;
 } ts_ckpt_export;
 
 /* Weights of the checkpoint PATH by their names under model/ to

@@ -200,6 +200,19 @@ done:
   return TS_OK;
 }
 
+/* In another format, which has one type of weights. */
+static ts_err hand_over(ts_exporter *x, const char *path) {
+  ts_err err = TS_OK;
+  const ts_ckpt_export *e = x->asked;
+  ts_ckpt head = {0};
+  TS_TRY(ts_ckpt_peek(&head, path));
+  for (int32_t i = 0; i < x->model.n; i++) x->model.item[i].dtype = TS_F32;
+  TS_TRY(e->write(e->write_arg, e->out, &x->model, &head));
+done:
+  ts_ckpt_reset(&head);
+  return err;
+}
+
 ts_err ts_ckpt_export_to(const ts_ckpt_export *e, const char *path) {
   ts_err err = TS_OK;
   ts_exporter x = {.asked = e, .stored = {.at = -1}};
@@ -210,9 +223,9 @@ ts_err ts_ckpt_export_to(const ts_ckpt_export *e, const char *path) {
   x.state.step = x.model.step;
   TS_TRY(list(&x));
   TS_TRY(check_names(&x));
-  if (e->average && !x.has_means)
+  if (e->average && !x.has_means && !e->write)
     TS_THROW(TS_ERR_CKPT, "--averages: %s has no running means", path);
-  TS_TRY(write_all(&x));
+  TS_TRY(e->write ? hand_over(&x, path) : write_all(&x));
 done:
   ts_stored_reset(&x.stored);
   ts_overlays_close(&x.over);

@@ -34,11 +34,6 @@ typedef struct ts_splitting {
   uint64_t *bits; /* 1: for validation */
 } ts_splitting;
 
-bool ts_split_is_on(const ts_config *c) {
-  return c->data.split.valid > 0 ||
-         !strncmp(c->data.split.by, column_is, strlen(column_is));
-}
-
 void ts_split_forget(ts_config *c) {
   c->data.split.valid = 0;
   *c->data.split.by = '\0';

@@ -6,11 +6,15 @@
  * Functions are Local unless they say Collective. */
 #pragma once
 
+#include <string.h>
+
 #include "io/checkpoint.h"
 #include "io/source.h"
 
 /* data.split has a part for validation. */
-bool ts_split_is_on(const ts_config *);
+static inline bool ts_split_is_on(const ts_config *c) {
+  return c->data.split.valid > 0 || !strncmp(c->data.split.by, "column:", 7);
+}
 /* And SPLIT is one of the two. */
 bool ts_split_parts(const ts_config *, ts_split);
 /* All of data.train is wanted as it is, whatever the deck says. */

@@ -12,11 +12,6 @@
 #include "base/str.h"
 #include "io/npy_header.h"
 
-bool ts_path_is_safetensors(const char *path) {
-  return ts_str_ends(path, ".safetensors") ||
-         ts_str_ends(path, TS_TENSORS_INDEX);
-}
-
 bool ts_path_is_array(const char *path) {
   return ts_path_is_safetensors(path) || ts_str_ends(path, ".npy");
 }

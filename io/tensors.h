@@ -41,7 +41,10 @@ typedef struct ts_tensors {
 #define TS_TENSORS_INDEX ".safetensors.index.json"
 
 /* PATH ends in ".safetensors" or as an index; in that or in ".npy". */
-bool ts_path_is_safetensors(const char *path);
+static inline bool ts_path_is_safetensors(const char *path) {
+  return ts_str_ends(path, ".safetensors") ||
+         ts_str_ends(path, TS_TENSORS_INDEX);
+}
 bool ts_path_is_array(const char *path);
 
 /* By the path's end. */

@@ -3,7 +3,7 @@
 # tests/expected: a test that did not compile or left no result is a failure,
 # and so is a program that passes without saying as many times as it should have
 # run how many checks it made.
-passed=0; failed=0; skipped=0
+passed=0; failed=0; skipped=0; failed_logs=
 bad() { failed=$((failed + 1)); echo "FAILED: $*"; }
 left_out() { skipped=$((skipped + 1)); echo "skipped: $*"; }
 
@@ -40,6 +40,7 @@ count_test() { # name, path without suffix
   SKIP) left_out "$1: $(grep -Ev '^(SKIP tests|==|runs: )' "$log" | head -n 1)" ;;
   *)
     failed=$((failed + ($3 > 1 ? $3 - 1 : 0)))
+    failed_logs="$failed_logs $log"
     bad "$1"; tail -n 30 "$log" ;;
   esac
 }
@@ -83,7 +84,9 @@ slowest() { # build folder
   done | sort -rn | head -n 12 | tr '\n' ',' | sed 's/^/the slowest: /; s/,$//; s/,/, /g; s/$/\n/'
 }
 
+# Where only the end of all this is kept, it says why a test has failed.
 totals() {
+  for log in $(echo $failed_logs | cut -d ' ' -f -5); do echo "== the end of $log"; tail -n 30 "$log"; done
   [ "$passed" -gt 0 ] || [ "$failed" -gt 0 ] || bad "nothing has run"
   echo "$passed passed, $failed failed, $skipped skipped"
   [ "$failed" = 0 ]

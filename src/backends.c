@@ -56,13 +56,13 @@ static ts_err host_kernels(ts_kernels *k, const char *isa) {
 
 static const ts_backend backend_host = {"host", ts_device_host_create,
                                         host_kernels, NULL};
-#ifdef HAVE_CUDA
+#if defined HAVE_CUDA && !defined TS_ALONE
 extern const ts_backend ts_backend_cuda;
 #endif
 
 const ts_backend *const ts_backends[] = {
     &backend_host,
-#ifdef HAVE_CUDA
+#if defined HAVE_CUDA && !defined TS_ALONE
     &ts_backend_cuda,
 #endif
     NULL,

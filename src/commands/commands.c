@@ -23,9 +23,10 @@ const ts_command ts_commands[] = {
      "best|FILE]",
      "write the best items for data.eval or FILE", true, ts_cmd_topk},
     {"export", 1,
-     "DECK --out FOLDER [--names own|torchrec] [--state] [--checkpoint "
-     "best|FILE]",
-     "write a checkpoint's weights as safetensors", false, ts_cmd_export},
+     "DECK --out FOLDER [--names own|torchrec] [--state] | --format serve "
+     "--out FILE [--tables TYPE] [--base FILE]",
+     "write a checkpoint's weights as safetensors, or a file to serve", false,
+     ts_cmd_export},
     {"compact", 1, "DECK [--checkpoint FILE]",
      "make a full checkpoint of the newest delta and all that it builds on",
      true, ts_cmd_compact},

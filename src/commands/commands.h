@@ -56,6 +56,8 @@ typedef struct ts_args {
   const char *min_count, *negatives, *test, *side;
   bool lists, times;
   const char *names, *max_file; /* export: --names WHOSE, --max-file BYTES */
+  const char *tables, *dense;   /* export: --tables TYPE, --dense TYPE */
+  const char *base;             /* export: --base FILE */
   bool state, averages;         /* export: --state, --averages */
 } ts_args;
 

@@ -1,10 +1,11 @@
 /* export.c - `tessera export DECK --out FOLDER`: a checkpoint's weights for
- * PyTorch. */
+ * PyTorch; with --format serve what libtessera_serve scores by. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
 #include "commands/commands.h"
+#include "commands/export_serve.h"
 #include "io/checkpoint.h"
 #include "io/deck.h"
 #include "sparse/row_optim.h"
@@ -57,6 +58,20 @@ static ts_err take_size(ts_ckpt_export *e, const char *text) {
                    "--max-file %s is no number of bytes from 1 on, as 5e9",
                    text);
   e->max_file = (int64_t)x;
+  return TS_OK;
+}
+
+static ts_err check_format(const ts_args *a, bool serves) {
+  if (a->format && !serves && strcmp(a->format, "safetensors") != 0)
+    return ts_fail(TS_ERR_USAGE, "--format %s is none of safetensors, serve",
+                   a->format);
+  if (!serves && (a->tables || a->dense || a->base))
+    return ts_fail(TS_ERR_USAGE,
+                   "--tables, --dense and --base are for --format serve");
+  if (serves && (a->names || a->state || a->averages || a->max_file))
+    return ts_fail(TS_ERR_USAGE,
+                   "--names, --state, --averages and --max-file are not for "
+                   "--format serve");
   return TS_OK;
 }
 
@@ -122,16 +137,25 @@ ts_err ts_cmd_export(const ts_args *a) {
   ts_str best = {0};
   const char *path;
   ts_ckpt_export e = {.out = a->out, .state = a->state};
+  ts_serve_export serve = {0};
+  const bool serves = a->format && !strcmp(a->format, "serve");
   if (!a->target || !a->out || !*a->out)
-    return ts_fail(TS_ERR_USAGE, "usage: tessera export DECK --out FOLDER");
+    return ts_fail(TS_ERR_USAGE, "usage: tessera export DECK --out %s",
+                   serves ? "FILE" : "FOLDER");
+  TS_DO(check_format(a, serves));
   TS_TRY(ts_deck_read_all(&c, a->target, a->sets, a->n_sets));
   TS_TRY(ts_deck_spare(c, "--out", a->out));
   TS_TRY(take_names(&e, c, a->names));
   TS_TRY(take_size(&e, a->max_file));
   if (a->averages) TS_TRY(take_averages(&e, c));
+  if (serves) {
+    TS_TRY(ts_serve_export_begin(&serve, &e, c, a));
+    if (c->optimizer.ema > 0) e.average = average, e.arg = c;
+  }
   TS_TRY(ts_forward_checkpoint(&path, &best, c, a->checkpoint));
   TS_TRY(path ? ts_ckpt_export_to(&e, path) : export_newest(&e, c));
 done:
+  ts_serve_export_end(&serve);
   ts_str_reset(&best);
   ts_deck_destroy(c);
   return err;

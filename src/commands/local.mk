@@ -33,6 +33,8 @@ tessera_sources += \
   src/commands/convert_sequences.c \
   src/commands/eval.c \
   src/commands/export.c \
+  src/commands/export_serve.c \
+  src/commands/export_serve.h \
   src/commands/help.c \
   src/commands/init.c \
   src/commands/init.h \

@@ -36,6 +36,8 @@ tessera_sources += \
   src/dense/linear_ref.c \
   src/dense/loss.c \
   src/dense/loss_pair.h \
+  src/dense/loss_tasks.c \
+  src/dense/loss_tasks.h \
   src/dense/mlp.c \
   src/dense/mlp.h \
   src/dense/onednn_pieces.c \

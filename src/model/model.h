@@ -63,6 +63,9 @@ typedef struct ts_model_pass {
    * nothing wants it. */
   const float *log_q;
   ts_event_times times; /* memory of the device */
+  /* Samples have no targets: outputs over items give their vectors alone, as
+   * one who serves wants them. */
+  bool no_targets;
 } ts_model_pass;
 
 struct ts_model {

@@ -19,6 +19,11 @@ extern "C" {
 #endif
 
 #define TSERVE_ABI 1
+#ifdef __GNUC__
+#define TSERVE_API __attribute__((visibility("default")))
+#else
+#define TSERVE_API
+#endif
 
 enum {
   TSERVE_OK,
@@ -28,32 +33,34 @@ enum {
 };
 
 /* The message of this thread's last call that failed; "" before any. */
-const char *tserve_error(void);
-int tserve_abi(void); /* TSERVE_ABI of the library that is loaded */
+TSERVE_API const char *tserve_error(void);
+TSERVE_API int tserve_abi(void); /* TSERVE_ABI of the library that is loaded */
 
 /* ---- a model ------------------------------------------------------------- */
 
 typedef struct tserve_model tserve_model;
 
-int tserve_open(tserve_model **, const char *path);
+TSERVE_API int tserve_open(tserve_model **, const char *path);
 /* What is in PATH, a newer file or a delta of the file that is served, takes
  * its place: calls under way end with the old, the next begin with the new.
  * Where it fails the old stays.  The graph, its inputs and its outputs have to
  * be the same.  Any thread may call it. */
-int tserve_update(tserve_model *, const char *path);
+TSERVE_API int tserve_update(tserve_model *, const char *path);
 /* After all of its scorers.  NULL: nothing. */
-void tserve_close(tserve_model *);
+TSERVE_API void tserve_close(tserve_model *);
 
-int64_t tserve_step(tserve_model *); /* of training, of what is served now */
+TSERVE_API int64_t
+tserve_step(tserve_model *); /* of training, of what is served now */
 /* Inputs and outputs, in the deck's order; names stay until close. */
-int32_t tserve_n_dense(const tserve_model *);
-int32_t tserve_n_features(const tserve_model *);
-int32_t tserve_n_outputs(const tserve_model *); /* numbers a sample */
-const char *tserve_feature(const tserve_model *, int32_t i);
-const char *tserve_output(const tserve_model *, int32_t i);
+TSERVE_API int32_t tserve_n_dense(const tserve_model *);
+TSERVE_API int32_t tserve_n_features(const tserve_model *);
+TSERVE_API int32_t
+tserve_n_outputs(const tserve_model *); /* numbers a sample */
+TSERVE_API const char *tserve_feature(const tserve_model *, int32_t i);
+TSERVE_API const char *tserve_output(const tserve_model *, int32_t i);
 /* Rows of the table of feature I, and numbers a row. */
-int64_t tserve_rows(const tserve_model *, int32_t i);
-int32_t tserve_dim(const tserve_model *, int32_t i);
+TSERVE_API int64_t tserve_rows(const tserve_model *, int32_t i);
+TSERVE_API int32_t tserve_dim(const tserve_model *, int32_t i);
 
 /* ---- a batch ------------------------------------------------------------- */
 
@@ -87,16 +94,24 @@ typedef struct tserve_scorer tserve_scorer;
 
 /* N_THREADS: for the products and lookups of one call, 1 or more; larger
  * batches than N_MAX are scored piece by piece. */
-int tserve_scorer_open(tserve_scorer **, tserve_model *, int32_t n_max,
-                       int32_t n_threads);
-void tserve_scorer_close(tserve_scorer *); /* NULL: nothing */
-/* OUT (n, n_outputs): as `tessera predict` writes them.  Of outputs over items
- * NAN: tserve_items. */
-int tserve_score(tserve_scorer *, const tserve_batch *, float *out);
-/* An output over items, number OUTPUT: SCORES (n, n_items) of ITEMS, rows of
- * its table (NULL: all of them, from its first; n_items is their number). */
-int tserve_items(tserve_scorer *, const tserve_batch *, int32_t output,
-                 const int64_t *items, int64_t n_items, float *scores);
+TSERVE_API int tserve_scorer_open(tserve_scorer **, tserve_model *,
+                                  int32_t n_max, int32_t n_threads);
+TSERVE_API void tserve_scorer_close(tserve_scorer *); /* NULL: nothing */
+/* OUT (n, n_outputs): as `tessera predict` writes them; NAN of outputs over
+ * items. */
+TSERVE_API int tserve_score(tserve_scorer *, const tserve_batch *, float *out);
+/* Of an output over items, number OUTPUT: SCORES (n, n_items) of ITEMS, rows of
+ * its table (NULL: its first n_items). */
+TSERVE_API int tserve_items(tserve_scorer *, const tserve_batch *,
+                            int32_t output, const int64_t *items,
+                            int64_t n_items, float *scores);
+/* Numbers of the vectors that output OUTPUT, over items, compares; 0: it has
+ * none.  OUT (n, dim): samples' vectors; with ITEMS 1 those of items, where
+ * layers make them, the batch being items.  Score: the product of two, divided
+ * by the deck's temperature. */
+TSERVE_API int32_t tserve_vector_dim(const tserve_model *, int32_t output);
+TSERVE_API int tserve_vectors(tserve_scorer *, const tserve_batch *,
+                              int32_t output, int32_t items, float *out);
 
 #ifdef __cplusplus
 }

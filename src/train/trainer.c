@@ -5,6 +5,7 @@
 
 #include "base/mem.h"
 #include "base/tasks.h"
+#include "dense/loss_tasks.h"
 #include "dense/param_optim.h"
 #include "model/named.h"
 #include "runtime/topology.h"
@@ -234,26 +235,6 @@ static ts_err build_metrics(ts_trainer *t) {
   return TS_OK;
 }
 
-static ts_task_loss loss_of(const ts_task_config *x) {
-  static const char *const names[] = {[TS_LOSS_MSE] = "mse",
-                                      [TS_LOSS_MAE] = "mae",
-                                      [TS_LOSS_HUBER] = "huber",
-                                      [TS_LOSS_POISSON] = "poisson",
-                                      [TS_LOSS_CLASSES] =
-                                          "softmax_cross_entropy"};
-  ts_task_loss l = {.classes = x->classes,
-                    .weight = x->weight,
-                    .learnt = x->uncertainty,
-                    .smoothing = x->smoothing,
-                    .delta = x->delta};
-  for (int k = TS_LOSS_MSE; x->loss && k <= TS_LOSS_CLASSES; k++)
-    if (!strcmp(x->loss, names[k])) l.kind = (ts_loss_kind)k;
-  if (ts_task_is_of_items(x)) l.kind = TS_LOSS_GIVEN;
-  if (l.kind == TS_LOSS_BCE && x->from && !strcmp(x->from, "probability"))
-    l.kind = TS_LOSS_PROBABILITY;
-  return l;
-}
-
 static ts_err build_batch(ts_trainer *t) {
   t->n_logits = ts_tasks_width(t->config, t->n_tasks);
   const int64_t n = (int64_t)t->batch_max * t->n_logits;
@@ -263,13 +244,7 @@ static ts_err build_batch(ts_trainer *t) {
   TS_DO(ts_arrays_take(all, t->device, &t->predictions, n, 4, tag));
   TS_DO(ts_arrays_take(all, t->device, &t->loss_sum, 1, sizeof(double), tag));
   TS_DO(ts_arrays_take(all, t->device, &t->bad_gradient, 1, 4, tag));
-  const ts_task_config *tasks = t->config->model.tasks;
-  if (t->n_tasks > 1 || tasks->loss || tasks->weight != 1.0)
-    TS_DO(ts_mem_many(t->tasks, t->n_tasks, MISC));
-  for (int32_t k = 0; t->tasks && k < t->n_tasks; k++) {
-    t->tasks[k] = loss_of(&tasks[k]);
-    t->tasks[k].first = ts_tasks_width(t->config, k);
-  }
+  TS_DO(ts_task_losses_create(&t->tasks, t->config));
   if (ts_device_is_discrete(t->device)) TS_DO(ts_late_create(&t->late, t));
   return build_metrics(t);
 }

@@ -335,8 +335,21 @@ static ts_err give_figures(const ts_layer *l, const ts_layer_run *r) {
                      1, false);
 }
 
+/* Without targets there is the query alone. */
+static ts_err forward_query(ts_layer *l, const ts_layer_run *r) {
+  ts_items *t = l->data;
+  const ts_tokens *tokens = ts_tokens_at(l->in[0].value->tokens);
+  t->n_targets = 0;
+  t->n_rows = tokens ? tokens->n : r->batch;
+  TS_DO(make_room(l, r->batch, 0, r->lane));
+  if (task_of(l)->normalise)
+    TS_DO(norm(l, r, raw_query(l), t->q, NULL, NULL, t->n_rows));
+  return give_query(l, r);
+}
+
 static ts_err forward(ts_layer *l, const ts_layer_run *r) {
   ts_items *t = l->data;
+  if (r->pass->no_targets) return forward_query(l, r);
   TS_DO(find_targets(l, r));
   const ts_candidates_args a = candidates(l, r);
   if (task_of(l)->normalise) {

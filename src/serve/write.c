@@ -1,0 +1,392 @@
+/* write.c - the file that is served, part by part: what differs from the base's
+ * where there is one. */
+#include "serve/write.h"
+
+#include <fcntl.h>
+#include <libgen.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/features.h"
+#include "base/file.h"
+#include "base/hash.h"
+#include "base/mem.h"
+#include "dense/param_optim.h"
+#include "io/deck.h"
+
+enum { BLOCK = 4 << 20 };
+
+/* A part that is to be written: of text, or of a tensor. */
+typedef struct ts_part {
+  char *name;
+  const void *data;            /* of text and numbers */
+  const ts_tensor_out *tensor; /* NULL: DATA is it */
+  bool is_table;
+  ts_serve_entry entry;
+} ts_part;
+
+typedef struct ts_serve_writer {
+  ts_serve_out *out;
+  const char *path;
+  ts_str part; /* the name while it is written */
+  int fd;
+  ts_part *item; /* (n) */
+  int32_t n, room;
+  ts_str deck, names;
+  char negatives[32];
+  ts_serve_entry *index; /* (n_written) */
+  int32_t n_written;
+  ts_serve_file base; /* fd -1: none */
+  int64_t at;         /* end of what is written */
+  uint64_t seal;
+  /* of a block */
+  float *x;
+  char *packed;
+  int64_t *changed; /* rows of a table that differ */
+  int64_t n_changed, changed_room;
+  char *rows; /* and they themselves, packed */
+  int64_t rows_room;
+} ts_serve_writer;
+
+/* ---- what there is ------------------------------------------------------- */
+
+static ts_err add(ts_serve_writer *w, const ts_part *like, const char *head,
+                  const char *name) {
+  ts_str full = {0};
+  if (w->n == w->room) {
+    const int32_t more = 2 * w->room + 64;
+    TS_DO(ts_mem_extend(&w->item, w->room, more, sizeof *w->item,
+                        TS_TAG_CHECKPOINT));
+    w->room = more;
+  }
+  TS_DO(ts_str_append(&full, "%s%s", head, name));
+  w->item[w->n] = *like;
+  w->item[w->n++].name = full.text;
+  return TS_OK;
+}
+
+static ts_err add_data(ts_serve_writer *w, const char *head, const char *name,
+                       uint32_t kind, const void *data, int64_t n) {
+  const ts_part p = {.data = data, .entry = {.rows = n, .kind = kind}};
+  return add(w, &p, head, name);
+}
+
+static ts_err add_text(ts_serve_writer *w, const char *name, const char *text) {
+  return add_data(w, "", name, TS_PART_BYTES, text, (int64_t)strlen(text) + 1);
+}
+
+/* Words of each feature by its number. */
+static ts_err add_words(ts_serve_writer *w) {
+  for (int32_t f = 0; f < ts_feature_count(w->out->config); f++) {
+    char number[16];
+    ts_words words;
+    if (!w->out->words || !ts_vocabularies_words(w->out->words, f, &words))
+      continue;
+    const char *last = words.n ? ts_words_at(&words, words.n - 1) : NULL;
+    const int64_t bytes = last ? last + strlen(last) + 1 - words.text : 0;
+    snprintf(number, sizeof number, "%d", f);
+    TS_DO(add_data(w, "words/", number, TS_PART_I64, words.at, words.n));
+    TS_DO(add_data(w, "text/", number, TS_PART_BYTES, words.text, bytes));
+  }
+  return TS_OK;
+}
+
+static ts_err is_table(bool *yes, const ts_config *c, const char *name) {
+  *yes = false;
+  for (int32_t t = 0; t < c->n_tables && !*yes; t++) {
+    ts_str own = {0};
+    const ts_err err = ts_param_table_name(&own, &c->tables[t]);
+    *yes = err == TS_OK && !strcmp(own.text, name);
+    ts_str_reset(&own);
+    TS_DO(err);
+  }
+  return TS_OK;
+}
+
+static ts_err add_tensors(ts_serve_writer *w) {
+  const ts_tensors_out *m = w->out->model;
+  for (int32_t i = 0; i < m->n; i++) {
+    const ts_tensor_out *t = &m->item[i];
+    ts_part p = {.tensor = t, .entry = {.rows = t->rows, .cols = t->cols}};
+    TS_DO(is_table(&p.is_table, w->out->config, t->name));
+    p.entry.kind = p.is_table ? w->out->tables
+                   : t->cols  ? w->out->dense
+                              : TS_ROWS_F32;
+    TS_DO(add(w, &p, "model/", t->name));
+  }
+  return TS_OK;
+}
+
+static int by_name(const void *a, const void *b) {
+  return strcmp(((const ts_part *)a)->name, ((const ts_part *)b)->name);
+}
+
+static ts_err list(ts_serve_writer *w) {
+  TS_DO(ts_deck_print(&w->deck, w->out->config));
+  TS_DO(add_text(w, "deck", w->deck.text));
+  TS_DO(add_text(w, "format", w->out->format));
+  TS_DO(add_text(w, "scales", w->out->scales));
+  snprintf(w->negatives, sizeof w->negatives, "%.17g", w->out->negatives);
+  TS_DO(add_text(w, "negatives", w->negatives));
+  TS_DO(add_words(w));
+  TS_DO(add_tensors(w));
+  qsort(w->item, (size_t)w->n, sizeof *w->item, by_name);
+  return ts_mem_array(&w->index, 2 * (int64_t)w->n, sizeof *w->index,
+                      TS_TAG_CHECKPOINT);
+}
+
+/* ---- bytes --------------------------------------------------------------- */
+
+static ts_err put(ts_serve_writer *w, const void *from, int64_t bytes) {
+  TS_DO(ts_pwrite(w->fd, from, bytes, w->at, w->part.text, TS_ERR_IO));
+  w->at += bytes;
+  return TS_OK;
+}
+
+/* The next part begins on a border. */
+static void align(ts_serve_writer *w) {
+  w->at = (w->at + TS_SERVE_ALIGN - 1) / TS_SERVE_ALIGN * TS_SERVE_ALIGN;
+}
+
+/* E, whose bytes stand at AT, is a part HEAD NAME. */
+static ts_err note(ts_serve_writer *w, const ts_serve_entry *e, int64_t at,
+                   const char *head, const char *name) {
+  ts_serve_entry *own = &w->index[w->n_written++];
+  *own = *e;
+  own->at = at;
+  own->name = (uint32_t)w->names.n_bytes;
+  TS_DO(ts_str_append(&w->names, "%s%s", head, name));
+  return ts_str_append_bytes(&w->names, "", 1);
+}
+
+static const ts_serve_entry *in_base(const ts_serve_writer *w,
+                                     const char *name) {
+  return w->base.fd < 0 ? NULL : ts_serve_find(&w->base, "", name);
+}
+
+static bool is_same(const ts_serve_entry *a, const ts_serve_entry *b) {
+  return a && a->kind == b->kind && a->rows == b->rows && a->cols == b->cols &&
+         a->crc == b->crc;
+}
+
+static ts_err write_data(ts_serve_writer *w, ts_part *p) {
+  ts_serve_entry *e = &p->entry;
+  e->bytes = ts_serve_bytes(e->kind, e->rows, e->cols);
+  e->crc = ts_crc32c(0, p->data, (size_t)e->bytes);
+  w->seal = ts_serve_seal(w->seal, p->name, e);
+  if (is_same(in_base(w, p->name), e)) return TS_OK;
+  align(w);
+  const int64_t at = w->at;
+  TS_DO(put(w, p->data, e->bytes));
+  return note(w, e, at, "", p->name);
+}
+
+/* ---- weights ------------------------------------------------------------- */
+
+static ts_err room_for_changed(ts_serve_writer *w, int64_t row_bytes) {
+  const int64_t more = 2 * w->changed_room + 1024, n = w->n_changed;
+  if (n == w->changed_room) {
+    TS_DO(ts_mem_extend(&w->changed, n, more, sizeof *w->changed,
+                        TS_TAG_CHECKPOINT));
+    w->changed_room = more;
+  }
+  if ((n + 1) * row_bytes <= w->rows_room) return TS_OK;
+  const int64_t bytes =
+      2 * w->rows_room + (row_bytes > BLOCK ? row_bytes : BLOCK);
+  TS_DO(ts_mem_resize(&w->rows, (size_t)w->rows_room, (size_t)bytes,
+                      TS_TAG_CHECKPOINT));
+  w->rows_room = bytes;
+  return TS_OK;
+}
+
+/* Rows [row0, row0 + n) that differ from those of OLD are kept. */
+static ts_err keep_changed(ts_serve_writer *w, const char *old, int64_t row0,
+                           int64_t n, int64_t row_bytes) {
+  for (int64_t i = 0; i < n; i++) {
+    const char *row = w->packed + i * row_bytes;
+    if (!memcmp(row, old + (row0 + i) * row_bytes, (size_t)row_bytes)) continue;
+    TS_DO(room_for_changed(w, row_bytes));
+    memcpy(w->rows + w->n_changed * row_bytes, row, (size_t)row_bytes);
+    w->changed[w->n_changed++] = row0 + i;
+  }
+  return TS_OK;
+}
+
+/* Rows of T become bytes of KIND, COLS a row. */
+static ts_err pack(ts_serve_writer *w, const ts_part *p, int64_t row0,
+                   int64_t n, int64_t cols) {
+  const ts_tensors_out *m = w->out->model;
+  TS_DO(m->read(m->arg, p->tensor, row0, n, w->x));
+  if (!ts_all_finite(w->x, TS_F32, n * cols))
+    return ts_fail(TS_ERR_CKPT,
+                   "%s: its rows %lld to %lld have a weight that is not finite",
+                   p->tensor->name, (long long)row0, (long long)(row0 + n - 1));
+  ts_rows_pack((ts_rows_kind)p->entry.kind, w->packed, w->x, n, (int32_t)cols);
+  return TS_OK;
+}
+
+/* All of P to the file, or with OLD what differs of it to memory. */
+static ts_err stream(ts_serve_writer *w, ts_part *p, const char *old) {
+  ts_serve_entry *e = &p->entry;
+  const int64_t cols = e->cols ? e->cols : 1;
+  const int64_t row_bytes =
+      e->cols ? ts_rows_bytes((ts_rows_kind)e->kind, (int32_t)cols) : 4;
+  int64_t each = BLOCK / (4 * cols);
+  if (each < 1) each = 1;
+  for (int64_t row = 0; row < e->rows; row += each) {
+    const int64_t n = e->rows - row < each ? e->rows - row : each;
+    TS_DO(pack(w, p, row, n, cols));
+    e->crc = ts_crc32c(e->crc, w->packed, (size_t)(n * row_bytes));
+    TS_DO(old ? keep_changed(w, old, row, n, row_bytes)
+              : put(w, w->packed, n * row_bytes));
+  }
+  return TS_OK;
+}
+
+/* A table's rows that differ, and which these are. */
+static ts_err write_changed(ts_serve_writer *w, const ts_part *p) {
+  const char *name = p->tensor->name;
+  const int64_t n = w->n_changed, list_bytes = n * (int64_t)sizeof *w->changed;
+  const int64_t bytes = ts_serve_bytes(p->entry.kind, n, p->entry.cols);
+  ts_serve_entry rows = p->entry;
+  rows.rows = n;
+  rows.bytes = bytes;
+  rows.crc = ts_crc32c(0, w->rows, (size_t)bytes);
+  const ts_serve_entry which = {
+      .bytes = list_bytes,
+      .rows = n,
+      .kind = TS_PART_I64,
+      .crc = ts_crc32c(0, w->changed, (size_t)list_bytes)};
+  align(w);
+  TS_DO(note(w, &rows, w->at, "model/", name));
+  TS_DO(put(w, w->rows, bytes));
+  align(w);
+  TS_DO(note(w, &which, w->at, "rows/", name));
+  return put(w, w->changed, list_bytes);
+}
+
+static ts_err write_tensor(ts_serve_writer *w, ts_part *p) {
+  ts_serve_entry *e = &p->entry;
+  const ts_serve_entry *b = in_base(w, p->name);
+  e->bytes = ts_serve_bytes(e->kind, e->rows, e->cols);
+  if (e->bytes < 0)
+    return ts_fail(TS_ERR_CKPT, "%s: rows of %lld numbers can't be served",
+                   p->tensor->name, (long long)e->cols);
+  if (w->base.fd >= 0 &&
+      (!b || b->kind != e->kind || b->rows != e->rows || b->cols != e->cols))
+    return ts_fail(TS_ERR_USAGE,
+                   "--base %s: %s has another shape or type there, or is not "
+                   "there: export a whole file",
+                   w->out->base, p->tensor->name);
+  const bool delta = b && p->is_table;
+  w->n_changed = 0;
+  align(w);
+  const int64_t at = w->at;
+  TS_DO(stream(w, p, delta ? ts_serve_at(&w->base, b) : NULL));
+  w->seal = ts_serve_seal(w->seal, p->name, e);
+  if (p->is_table) {
+    w->out->n_rows += e->rows;
+    w->out->n_changed += delta ? w->n_changed : e->rows;
+  }
+  if (delta) return w->n_changed ? write_changed(w, p) : TS_OK;
+  return note(w, e, at, "", p->name);
+}
+
+/* ---- the whole ----------------------------------------------------------- */
+
+static ts_err make_room(ts_serve_writer *w) {
+  int64_t most = 1, packed = 1;
+  const ts_tensors_out *m = w->out->model;
+  for (int32_t i = 0; i < m->n; i++) {
+    const int64_t cols = m->item[i].cols;
+    if (cols > most) most = cols;
+  }
+  if (most < BLOCK / 4) most = BLOCK / 4;
+  packed =
+      4 * most + 16 * most; /* a scale and a bias of each number, at most */
+  TS_DO(ts_mem_many(w->x, most, CHECKPOINT));
+  return ts_mem_many(w->packed, packed, CHECKPOINT);
+}
+
+/* Entries in the order of their names, which rows/ are not written in. */
+static const char *sorted_names;
+static int by_entry_name(const void *a, const void *b) {
+  return strcmp(sorted_names + ((const ts_serve_entry *)a)->name,
+                sorted_names + ((const ts_serve_entry *)b)->name);
+}
+
+static ts_err write_index(ts_serve_writer *w) {
+  ts_serve_head h = {.magic = TS_SERVE_MAGIC,
+                     .version = TS_SERVE_VERSION,
+                     .n_parts = (uint32_t)w->n_written,
+                     .step = w->out->model->step,
+                     .seal = w->seal ? w->seal : 1,
+                     .base = w->base.fd >= 0 ? w->base.head.seal : 0};
+  const size_t bytes = (size_t)w->n_written * sizeof *w->index;
+  if (!w->names.n_bytes) TS_DO(ts_str_append_bytes(&w->names, "", 1));
+  sorted_names = w->names.text;
+  qsort(w->index, (size_t)w->n_written, sizeof *w->index, by_entry_name);
+  align(w);
+  h.index = w->at;
+  h.names = (uint32_t)w->names.n_bytes;
+  h.index_crc =
+      ts_crc32c(ts_crc32c(0, w->index, bytes), w->names.text, w->names.n_bytes);
+  TS_DO(put(w, w->index, (int64_t)bytes));
+  TS_DO(put(w, w->names.text, (int64_t)w->names.n_bytes));
+  h.bytes = w->out->bytes = w->at;
+  return ts_pwrite(w->fd, &h, sizeof h, 0, w->part.text, TS_ERR_IO);
+}
+
+static ts_err open_base(ts_serve_writer *w) {
+  if (!w->out->base) return TS_OK;
+  TS_DO(ts_serve_open(&w->base, w->out->base));
+  if (!w->base.head.base) return TS_OK;
+  return ts_fail(TS_ERR_USAGE,
+                 "--base %s: is a delta itself; name the whole file that it is "
+                 "over",
+                 w->out->base);
+}
+
+static ts_err sync_folder_of(const char *path) {
+  char *copy;
+  TS_DO(ts_mem_strdup(&copy, path));
+  const int rc = ts_file_sync_folder(dirname(copy));
+  ts_mem_free(copy);
+  return rc ? ts_fail_errno(TS_ERR_IO, path) : TS_OK;
+}
+
+static ts_err write_all(ts_serve_writer *w) {
+  w->seal = TS_FNV_START;
+  w->at = TS_SERVE_HEAD;
+  TS_DO(list(w));
+  TS_DO(open_base(w));
+  TS_DO(make_room(w));
+  TS_DO(ts_str_append(&w->part, "%s.part", w->path));
+  w->fd = ts_file_open(w->part.text, O_RDWR | O_CREAT | O_TRUNC);
+  if (w->fd < 0) return ts_fail_errno(TS_ERR_IO, w->part.text);
+  for (int32_t i = 0; i < w->n; i++)
+    TS_DO(w->item[i].tensor ? write_tensor(w, &w->item[i])
+                            : write_data(w, &w->item[i]));
+  TS_DO(write_index(w));
+  if (ts_file_sync(w->fd)) return ts_fail_errno(TS_ERR_IO, w->part.text);
+  if (ts_file_rename(w->part.text, w->path))
+    return ts_fail_errno(TS_ERR_IO, w->path);
+  return sync_folder_of(w->path);
+}
+
+ts_err ts_serve_write(ts_serve_out *out, const char *path) {
+  ts_serve_writer w = {.out = out, .path = path, .fd = -1, .base = {.fd = -1}};
+  out->n_rows = out->n_changed = 0;
+  const ts_err err = write_all(&w);
+  if (w.fd >= 0) (void)close(w.fd);
+  if (err != TS_OK && w.fd >= 0) (void)unlink(w.part.text);
+  for (int32_t i = 0; i < w.n; i++) ts_mem_free(w.item[i].name);
+  ts_serve_close(&w.base);
+  ts_str_reset(&w.part);
+  ts_str_reset(&w.deck);
+  ts_str_reset(&w.names);
+  ts_mem_free_all(w.item, w.index, w.x, w.packed, w.changed, w.rows);
+  return err;
+}
