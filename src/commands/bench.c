@@ -201,6 +201,8 @@ static const ts_bench benches[] = {
      "every pipeline on the same batches, in turns"},
     {"read", ts_bench_read, true,
      "how fast the training data is read and parsed"},
+    {"rows", ts_bench_rows_run, false,
+     "lookups in rows of 32, 16, 8 and 4 bits, as in served models"},
     {"step", ts_bench_step, true, "whole training steps on batches in memory"},
     {"tbe", ts_bench_tbe, false, "lookup and backward of one group of tables"},
 };

@@ -11,6 +11,7 @@ ts_err ts_bench_checkpoint(const ts_args *);
 ts_err ts_bench_input(const ts_args *);
 ts_err ts_bench_pipeline(const ts_args *);
 ts_err ts_bench_read(const ts_args *);
+ts_err ts_bench_rows_run(const ts_args *);
 ts_err ts_bench_step(const ts_args *);
 ts_err ts_bench_tbe(const ts_args *);
 

@@ -20,6 +20,7 @@ tessera_sources += \
   src/commands/bench_pipeline.h \
   src/commands/bench_pipeline_table.c \
   src/commands/bench_read.c \
+  src/commands/bench_rows.c \
   src/commands/bench_step.c \
   src/commands/bench_table.c src/commands/bench_table.h \
   src/commands/bench_tbe.c src/commands/bench_tbe.h \

@@ -86,15 +86,22 @@ BODY ts_qvec quads_of(ts_nvec b) {
 }
 #endif
 
+/* Of each number the least 4 bits: by a table of 16 floats where that is one
+ * instruction. */
 BODY ts_vec of_int4(ts_nvec b) {
   const ts_qvec q = quads_of(b);
-  const ts_qvec halves = (q | q << 28) & UINT64_C(0x0000000f0000000f);
 #if LANES == 16
-  return (ts_vec)_mm512_cvtepi32_ps((__m512i)halves);
-#elif LANES == 8
+  const __m512i x = _mm512_mul_epu32((__m512i)q, _mm512_set1_epi64(0x10000001));
+  const __m512 floats =
+      _mm512_setr_ps(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+  return (ts_vec)_mm512_permutexvar_ps(x, floats);
+#else
+  const ts_qvec halves = (q | q << 28) & UINT64_C(0x0000000f0000000f);
+#if LANES == 8
   return (ts_vec)_mm256_cvtepi32_ps((__m256i)halves);
 #else
   return __builtin_convertvector((ts_ivec)halves, ts_vec);
+#endif
 #endif
 }
 
@@ -120,39 +127,37 @@ BODY ts_vec load(const char *row, int64_t d, ts_rows_kind kind) {
   }
 }
 
-/* The last N < LANES columns; zeros behind them. */
-BODY ts_vec load_rest(const char *row, int64_t d, int n, ts_rows_kind kind) {
+/* All N columns of a row with fewer than LANES. */
+BODY ts_vec load_short(const char *row, int n, ts_rows_kind kind) {
 #if LANES == 16
   const __mmask16 m = (__mmask16)((1u << n) - 1);
-  const __mmask16 halves = (__mmask16)((1u << (n + 1) / 2) - 1);
-  switch (kind) {
-  case TS_ROWS_BF16:
-    return of_bf16((ts_hvec)_mm256_maskz_loadu_epi16(m, row + 2 * d));
-  case TS_ROWS_INT8:
-    return of_int8((ts_bvec)_mm_maskz_loadu_epi8(m, row + d));
-  case TS_ROWS_INT4:
-    return of_int4((ts_nvec)_mm_maskz_loadu_epi8(halves, row + d / 2)[0]);
-  default:
-    return (ts_vec)_mm512_maskz_loadu_ps(m, row + 4 * d);
-  }
+  if (kind == TS_ROWS_F32 && n <= 8)
+    return (ts_vec)_mm512_zextps256_ps512(
+        _mm256_maskz_loadu_ps((__mmask8)m, row));
+  if (kind == TS_ROWS_F32) return (ts_vec)_mm512_maskz_loadu_ps(m, row);
+  if (kind == TS_ROWS_BF16 && n <= 8)
+    return of_bf16((ts_hvec)_mm256_zextsi128_si256(
+        _mm_maskz_loadu_epi16((__mmask8)m, row)));
+  if (kind == TS_ROWS_BF16)
+    return of_bf16((ts_hvec)_mm256_maskz_loadu_epi16(m, row));
+  if (kind == TS_ROWS_INT8)
+    return of_int8((ts_bvec)_mm_maskz_loadu_epi8(m, row));
+  return load(row, 0, kind); /* scale and bias are behind them */
 #else
   ts_vec x = {0};
-  for (int k = 0; k < n; k++) {
-    uint16_t h;
-    float f;
-    const uint8_t *q = (const uint8_t *)row;
-    if (kind == TS_ROWS_F32) memcpy(&f, row + 4 * (d + k), 4);
-    if (kind == TS_ROWS_BF16)
-      memcpy(&h, row + 2 * (d + k), 2), f = ts_bf16_to_f32(h);
-    if (kind == TS_ROWS_INT8) f = q[d + k];
-    if (kind == TS_ROWS_INT4) f = q[(d + k) / 2] >> 4 * (k % 2) & 15;
-    x[k] = f;
-  }
+  const uint8_t *q = (const uint8_t *)row;
+  uint16_t h[LANES];
+  if (kind == TS_ROWS_F32) memcpy(&x, row, 4 * (size_t)n);
+  if (kind == TS_ROWS_BF16) memcpy(h, row, 2 * (size_t)n);
+  for (int k = 0; k < n && kind != TS_ROWS_F32; k++)
+    x[k] = kind == TS_ROWS_BF16   ? ts_bf16_to_f32(h[k])
+           : kind == TS_ROWS_INT8 ? (float)q[k]
+                                  : (float)(q[k / 2] >> 4 * (k % 2) & 15);
   return x;
 #endif
 }
 
-BODY void store_rest(float *to, ts_vec x, int n) {
+BODY void store_some(float *to, ts_vec x, int n) {
 #if LANES == 16
   _mm512_mask_storeu_ps(to, (__mmask16)((1u << n) - 1), (__m512)x);
 #else
@@ -179,6 +184,7 @@ typedef struct ts_bag {
   const ts_rows_lookup *l;
   float *out;
   int64_t row_bytes, scale_at, from, to;
+  int64_t last_col;    /* of the row's last LANES columns, an even one */
   int64_t ahead, last; /* ids before last have another, ahead of them */
   float factor;
 } ts_bag;
@@ -188,12 +194,13 @@ BODY const char *row_of(const ts_bag *b, int64_t i) {
 }
 
 /* Asks for BYTES of a row from AT on, and for its end, where scale and bias
- * are; whole lines need no more. */
+ * are, or theirs where it is shorter; whole lines need no more. */
 BODY void ask(const ts_bag *b, int64_t i, int64_t at, int64_t bytes) {
   const char *row = row_of(b, i);
   for (int64_t k = 0; k < bytes; k += LINE)
     __builtin_prefetch(row + at + k, 0, 3);
-  if (b->row_bytes % LINE) __builtin_prefetch(row + b->row_bytes - 1, 0, 3);
+  const int64_t end = at + bytes > b->row_bytes ? at + bytes : b->row_bytes;
+  if (b->row_bytes % LINE) __builtin_prefetch(row + end - 1, 0, 3);
 }
 
 BODY int64_t bytes_of(ts_rows_kind kind, int64_t columns) {
@@ -216,15 +223,21 @@ BODY float scaled(const ts_bag *b, const char *row, float *w) {
   return bias;
 }
 
-/* NV vectors of columns from COL on, the last with REST columns where that is
- * not 0; NV is known to the compiler. */
-BODY void sweep(const ts_bag *b, int64_t col, int nv, int rest,
+/* What is behind the whole vectors of a sweep: nothing; the row's last LANES
+ * columns, some of them once more (of int4 and an odd width, what is behind the
+ * row in the last lane); a row that is shorter than a vector.  A vector that
+ * ends with columns that are masked would wait for the line behind the row. */
+typedef enum { NO_END, LAST_LANES, SHORT } ts_end;
+
+/* FULL vectors of columns from COL on, then END; FULL is known to the compiler.
+ */
+BODY void sweep(const ts_bag *b, int64_t col, int full, ts_end end,
                 ts_rows_kind kind) {
   const bool few_bits = kind == TS_ROWS_INT8 || kind == TS_ROWS_INT4;
-  const int full = rest ? nv - 1 : nv;
-  const int64_t at = bytes_of(kind, col);
-  const int64_t bytes = bytes_of(kind, (int64_t)full * LANES + rest);
+  const int nv = end == NO_END ? full : full + 1;
   const ts_rows_lookup *l = b->l;
+  const int64_t at = bytes_of(kind, full ? col : b->last_col);
+  const int64_t bytes = bytes_of(kind, (int64_t)nv * LANES);
   ts_vec sum[WIDEST];
   float first = 0, biases = 0;
   if (few_bits) {
@@ -242,28 +255,35 @@ BODY void sweep(const ts_bag *b, int64_t col, int nv, int rest,
     }
     for (int v = 0; v < full; v++)
       sum[v] = add_product(load(row, col + LANES * v, kind), all(w), sum[v]);
-    if (rest)
-      sum[full] = add_product(load_rest(row, col + LANES * full, rest, kind),
-                              all(w), sum[full]);
+    if (end == LAST_LANES)
+      sum[full] = add_product(load(row, b->last_col, kind), all(w), sum[full]);
+    if (end == SHORT)
+      sum[full] = add_product(load_short(row, l->dim, kind), all(w), sum[full]);
   }
   for (int v = 0; v < nv; v++) sum[v] = (sum[v] + biases) * b->factor;
   for (int v = 0; v < full; v++)
     memcpy(b->out + col + LANES * v, &sum[v], sizeof *sum);
-  if (rest) store_rest(b->out + col + LANES * full, sum[full], rest);
+  if (end != NO_END)
+    store_some(b->out + b->last_col, sum[full], (int)(l->dim - b->last_col));
 }
 
 BODY void sum_bag(const ts_bag *b, ts_rows_kind kind) {
-  const int64_t dim = b->l->dim, rest = dim % LANES;
+  const int64_t dim = b->l->dim;
   int64_t d = 0;
+  if (dim < LANES) {
+    sweep(b, 0, 0, SHORT, kind);
+    return;
+  }
   if (WIDEST >= 16)
-    for (; dim - d >= 16 * LANES; d += 16 * LANES) sweep(b, d, 16, 0, kind);
-  for (; dim - d >= 8 * LANES; d += 8 * LANES) sweep(b, d, 8, 0, kind);
+    for (; dim - d >= 16 * LANES; d += 16 * LANES)
+      sweep(b, d, 16, NO_END, kind);
+  for (; dim - d >= 8 * LANES; d += 8 * LANES) sweep(b, d, 8, NO_END, kind);
 #define CASE(n)                                                                \
   case n:                                                                      \
-    if (rest)                                                                  \
-      sweep(b, d, n + 1, (int)rest, kind);                                     \
+    if (dim % LANES)                                                           \
+      sweep(b, d, n, LAST_LANES, kind);                                        \
     else if (n)                                                                \
-      sweep(b, d, n, 0, kind);                                                 \
+      sweep(b, d, n, NO_END, kind);                                            \
     break
   switch ((dim - d) / LANES) {
     CASE(0);
@@ -285,7 +305,10 @@ BODY void look_up(const ts_rows_lookup *l, ts_rows_kind kind) {
   ts_bag b = {.l = l,
               .row_bytes = ts_rows_bytes(kind, l->dim),
               .scale_at = bytes_of(kind, l->dim),
+              .last_col = (l->dim + 1) / 2 * 2 - LANES,
               .factor = 1.0f};
+  if (kind != TS_ROWS_INT4) b.last_col = l->dim - LANES;
+  if (b.last_col < 0) b.last_col = 0;
   b.ahead = LINES_AHEAD / ((b.row_bytes + LINE - 1) / LINE);
   if (b.ahead > MOST_AHEAD) b.ahead = MOST_AHEAD;
   if (b.ahead < LEAST_AHEAD) b.ahead = LEAST_AHEAD;

@@ -28,6 +28,11 @@ check "backward by forward" holds kernels 'near(r["backward_of_forward"], r["bac
 check "memory" holds memory 'near(r["bytes"], {"output and gradient": 6144, "input": 12832, "lookup and backward": 19875, "beyond the tables": 53303}[r["of"]], 1e-3 if r["of"] == "beyond the tables" else 1e-5)'
 check "by the output" holds memory 'near(r["of_output"], r["bytes"] / 3072)'
 
+check "rows in few bits" bench rows rows=2000 dim=10 batch=30 pool=4 iters=3 weighted=1 zipf=1 pages=small
+check "their bytes" holds rows 'column("rows") == ["f32", "bf16", "int8", "int4"] and column("row_bytes") == [40, 20, 20, 16]'
+check "their rates" holds rows 'near(r["of_f32"], r["million_rows_per_s"] / rows[0]["million_rows_per_s"]) and near(r["of_plain_percent"], 100 * r["million_rows_per_s"] / r["plain_million_per_s"])'
+check "their lines" holds rows 'near(r["lines_gb_per_s"], 64e-3 * r["million_rows_per_s"]) and near(r["of_stream_percent"], 100 * r["lines_gb_per_s"] / r["stream_gb_per_s"])'
+
 check "attention" bench attention dim=5 tokens=400 iters=1 heads=2 kind=silu causal=0 length=0
 check "its lengths" holds attention 'column("length") == [50, 200, 1024, 8192] and column("sequences") == [8, 2, 1, 1]'
 check "shares of products" holds attention 'all(near(r[way + "_percent"], 100 * r[way + "_gflops"] / r[way + "_products_gflops"]) for way in ["forward", "backward"])'
