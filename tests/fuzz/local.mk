@@ -3,10 +3,10 @@
 # them longer.  clang compiles them, and once more what they use of the program,
 # with the address and undefined-behaviour sanitizers: whatever the program
 # itself is built with.  None of it is in `make` or `make check`.
-fuzz_names = deck csv criteo npy plan dataset checkpoint delta tensors
+fuzz_names = deck csv criteo npy plan dataset checkpoint delta tensors serve
 fuzz_programs = $(fuzz_names:%=fuzz/fuzz_%)
 # Readers and what is under them; what they only name is the program's own.
-fuzz_sources = $(filter %.c,$(filter src/base/% src/runtime/% io/% \
+fuzz_sources = $(filter %.c,$(filter src/base/% src/runtime/% io/% src/serve/% \
   src/sparse/kjt% src/shard/plan_text.c src/shard/plan.c \
   src/shard/plan_check.c src/shard/topology.c,$(tessera_sources)))
 fuzz_common = fuzz/tests/fuzz/fuzz.o fuzz/tests/fuzz/hdf5_edit.o

@@ -52,7 +52,7 @@ dist_check_SCRIPTS += tests/run/async.sh \
   tests/run/reshard.sh \
   tests/run/rows.sh \
   tests/run/scales.sh \
-  tests/run/sequences.sh tests/run/sequences_two.sh tests/run/balance.sh \
+  tests/run/sequences.sh tests/run/serve.sh tests/run/sequences_two.sh tests/run/balance.sh \
   tests/run/several_tables.sh \
   tests/run/shuffle.sh \
   tests/run/sweep_faults.sh \

@@ -231,7 +231,7 @@ static void *score_on(void *arg) {
   float out[N];
   intptr_t n = 0;
   const tserve_batch batch = batch_of(b);
-  if (tserve_scorer_open(&scorer, arg, 2, 1)) return NULL;
+  if (tserve_scorer_open(&scorer, arg, 4, 1)) return NULL;
   while (!__atomic_load_n(&stop, __ATOMIC_RELAXED) || n < 3) {
     if (tserve_score(scorer, &batch, out) != TSERVE_OK ||
         (memcmp(out, right[0], sizeof out) &&

@@ -1,0 +1,102 @@
+/* fuzz_serve.c - a file to serve, edited: opened, scored with, and laid over
+ * another as a delta.  Bytes of the input are edits: where, and what. */
+#include <string.h>
+
+#include "base/hash.h"
+#include "serve/tessera_serve.h"
+#include "tests/fuzz/fuzz.h"
+#include "tests/serve/small_model.h"
+
+enum { N = 2 };
+
+/* The index is whole again, so that what is behind its check is seen. */
+static void seal(char *p, size_t n) {
+  ts_serve_head h;
+  memcpy(&h, p, sizeof h);
+  if (h.index < 0 || (size_t)h.index > n) return;
+  h.bytes = (int64_t)n;
+  h.index_crc = ts_crc32c(0, p + h.index, n - (size_t)h.index);
+  memcpy(p, &h, sizeof h);
+}
+
+/* And so are the parts that it names. */
+static void seal_parts(char *p, size_t n) {
+  ts_serve_head h;
+  memcpy(&h, p, sizeof h);
+  for (uint32_t i = 0; i < h.n_parts; i++) {
+    ts_serve_entry e;
+    const size_t at = (size_t)h.index + i * sizeof e;
+    if (h.index < 0 || at + sizeof e > n) return;
+    memcpy(&e, p + at, sizeof e);
+    if (e.at < 0 || e.bytes < 0 || (size_t)e.at > n ||
+        (size_t)e.bytes > n - (size_t)e.at)
+      continue;
+    e.crc = ts_crc32c(0, p + e.at, (size_t)e.bytes);
+    memcpy(p + at, &e, sizeof e);
+  }
+}
+
+static void edit(ts_str *s, const uint8_t *data, size_t size) {
+  for (size_t i = 0; i + 4 <= size; i += 4) {
+    uint32_t at = data[i] | (uint32_t)data[i + 1] << 8;
+    /* Half of them near the end, where the index is. */
+    if (data[i + 2] & 1 && s->n_bytes > 4096)
+      at = (uint32_t)s->n_bytes - 1 - at % 4096;
+    if (at < s->n_bytes) s->text[at] = (char)data[i + 3];
+  }
+}
+
+static void score(tserve_model *m) {
+  static const char *const words[N] = {"apple", "none"};
+  static const int64_t ids[N] = {3, 7};
+  const float dense[2 * N] = {1, 2, 3, 4};
+  const tserve_bags b[2] = {{.words = words, .n_ids = N},
+                            {.ids = ids, .n_ids = N}};
+  const tserve_batch batch = {.n = N, .dense = dense, .features = b};
+  tserve_scorer *s = NULL;
+  float out[64];
+  if (tserve_n_features(m) == 2 && tserve_n_dense(m) == 2 &&
+      tserve_n_outputs(m) <= 32 && !tserve_scorer_open(&s, m, N, 1))
+    (void)tserve_score(s, &batch, out);
+  tserve_scorer_close(s);
+}
+
+static ts_str made(const char *name, const char *base, int64_t changed) {
+  ts_str bytes = {0};
+  small_model m;
+  char path[300];
+  snprintf(path, sizeof path, "%.250s", fuzz_path(name));
+  FUZZ_CHECK(small_create(&m, 1) == TS_OK);
+  m.changed = changed;
+  FUZZ_CHECK(small_write(&m, path, TS_ROWS_INT8, base) == TS_OK);
+  FUZZ_CHECK(ts_file_read(&bytes, path) == TS_OK);
+  small_destroy(&m);
+  return bytes;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  static ts_str whole, delta;
+  static char base[300];
+  tserve_model *m = NULL, *right = NULL;
+  if (!whole.text) {
+    snprintf(base, sizeof base, "%.250s", fuzz_path("base"));
+    whole = made("base", NULL, -1);
+    delta = made("delta", base, 4);
+  }
+  const ts_str *of = size && data[0] & 1 ? &delta : &whole;
+  ts_str own = {0};
+  FUZZ_CHECK(ts_str_append_bytes(&own, of->text, of->n_bytes) == TS_OK);
+  edit(&own, data + (size > 0), size - (size > 0));
+  if (size > 1 && data[0] & 2) seal_parts(own.text, own.n_bytes);
+  if (size > 1 && data[0] & 4) seal(own.text, own.n_bytes);
+  const char *path = fuzz_file("edited", own.text, own.n_bytes);
+  if (tserve_open(&m, path) == TSERVE_OK) score(m);
+  FUZZ_CHECK(size || m);
+  tserve_close(m);
+  FUZZ_CHECK(tserve_open(&right, base) == TSERVE_OK);
+  if (tserve_update(right, path) == TSERVE_OK) score(right);
+  tserve_close(right);
+  ts_err_clear();
+  ts_str_reset(&own);
+  return 0;
+}
