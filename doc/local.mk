@@ -12,7 +12,7 @@ EXTRA_DIST += doc/architecture.md doc/cache.md doc/checkpoints.md \
 # (part of `make`), `make html`, `make pdf`.
 manual_chapters = doc/tutorial.texi doc/cluster.texi doc/decks.texi \
   doc/deck.texi doc/data.texi doc/predict.texi doc/tune.texi doc/models.texi doc/kinds.texi doc/sharding.texi \
-  doc/planner.texi doc/pipelines.texi doc/storage.texi doc/validation.texi doc/slurm.texi \
+  doc/planner.texi doc/pipelines.texi doc/storage.texi doc/serving.texi doc/validation.texi doc/slurm.texi \
   doc/gpus.texi doc/install.texi \
   doc/tuning.texi doc/limits.texi doc/messages.texi doc/messages-deck.texi \
   doc/reference.texi

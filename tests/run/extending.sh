@@ -37,7 +37,7 @@ up_to_date() { # source
   deps=${1%/*}/.deps/$(basename "$1" .c).Po
   [ -f "$deps" ] && ! grep -qE "/($changed)( |\$)" "$deps"
 }
-sources=$(cat "$copy"/src/*/local.mk "$copy/io/local.mk" | grep -oE '(src|io)/[a-z0-9_/]+\.c'; echo src/commands/main.c)
+sources=$(cat "$copy"/src/*/local.mk "$copy/io/local.mk" | grep -oE '(src|io)/[a-z0-9_/]+\.c' | grep -v serve/alone; echo src/commands/main.c)
 for file in $sources; do up_to_date "$file" || echo "${file%.c}"; done | sort -u > "$work/stale"
 compile=$(of_make compile | sed "s|-I$(echo "$srcdir" | sed 's/\./\\./g')|-I$copy|g; s| -I\. | -I$copy&|")
 build() {
