@@ -1,2 +1,3 @@
-# Rows in few bits.
-check_PROGRAMS += tests/serve/test_rows
+# Rows in few bits, and the library that scores by them.
+check_PROGRAMS += tests/serve/test_rows tests/serve/test_serve
+EXTRA_DIST += tests/serve/serve.py tests/serve/small_model.h

@@ -115,3 +115,69 @@ def read_csv(path, separator=","):
         lines = [line.rstrip("\n").split(separator) for line in f if line.strip()]
     head = [x.strip() for x in lines[0]]
     return [dict(zip(head, [x.strip() for x in line])) for line in lines[1:]]
+
+
+# ---- commands ---------------------------------------------------------------
+
+
+def inputs(s, rows, separator="|"):
+    """Of oracle's data: numbers x0 and so on; a feature's column has its name,
+    with ids, words or id:weight, and | between them."""
+    n_dense = s.lib.tserve_n_dense(s.model)
+    dense = [[number(r[f"x{d}"]) for d in range(n_dense)] for r in rows]
+    return dense, [[[x for x in r[f].split(separator) if x] for r in rows]
+                   for f in s.features]
+
+
+def predict(s, path, predictions, most):
+    import h5py
+    rows = read_csv(path)
+    got = s.score(len(rows), *inputs(s, rows))
+    with h5py.File(predictions) as f:
+        want = f["predictions"][:].reshape(len(rows), -1).tolist()
+    far = max(abs(a - b) for x, y in zip(got, want) for a, b in zip(x, y))
+    assert len(got) == len(rows) and far <= float(most), far
+    # one sample is every sample's
+    dense, features = inputs(s, rows[:1])
+    one = s.score(3, dense, [("same", f[0]) for f in features])
+    assert one[0] == one[1] == one[2] == got[0], (one, got[0])
+
+
+def topk(s, path, best):
+    rows = read_csv(path)
+    dense, features = inputs(s, rows)
+    n = s.lib.tserve_rows(s.model, s.features.index("next"))
+    scores = s.items(len(rows), features, 0, None, n)
+    assert scores == s.items(len(rows), features, 0, list(range(n)), n)
+    found = 0
+    for own, line in zip(scores, read_csv(best)):
+        for i in range(5):
+            item = line[f"item_{i}"]
+            if item and int(item) >= 0:
+                assert abs(own[int(item)] - float(line[f"score_{i}"])) < 1e-5, line
+                found += 1
+    assert found > len(rows)
+
+
+def tower(s, path):
+    """Says so where layers make items."""
+    rows = read_csv(path)
+    try:
+        items = s.vectors(len(rows), *inputs(s, rows), 0, 1)
+    except Failed:
+        return
+    assert len(items) == len(rows)
+    print("yes")
+
+
+def main():
+    lib, path, command, *rest = sys.argv[1:]
+    s = Serve(lib, path)
+    if command == "is_items":
+        sys.exit(s.lib.tserve_vector_dim(s.model, 0) == 0)
+    globals()[command](s, *rest)
+    s.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,138 @@
+/* small_model.h - a model in memory and the file that serves it, for tests: a
+ * vocabulary, lists, dense numbers that are scaled, and weights that follow
+ * from a seed. */
+#pragma once
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/rng.h"
+#include "dense/param_optim.h"
+#include "io/deck.h"
+#include "model/model.h"
+#include "serve/write.h"
+
+enum { SMALL_WORDS = 3, SMALL_BAGS = 50 };
+
+static const char small_deck[] =
+    "run = { steps = 1; };\n"
+    "data = { format = \"csv\"; train = \"a.csv\"; global_batch = 4;\n"
+    "  columns = ( { name = \"y\"; kind = \"label\"; },\n"
+    "    { name = \"x\"; kind = \"dense\"; transform = \"log1p\"; },\n"
+    "    { name = \"z\"; kind = \"dense\"; transform = \"standardise\"; },\n"
+    "    { name = \"word\"; kind = \"ids\"; encoding = \"vocabulary\"; },\n"
+    "    { name = \"bag\"; kind = \"ids\"; encoding = \"modulo\";\n"
+    "      list_separator = \"|\"; max_length = 3; } ); };\n"
+    "table_defaults = { dim = 8; };\n"
+    "tables = ( { name = \"words\"; rows = 4; features = \"word\"; },\n"
+    "  { name = \"bags\"; rows = 50; features = \"bag\"; } );\n"
+    "model = { kind = \"dlrm\"; dense_features = 2; dense_arch = [8];\n"
+    "  over_arch = [8, 1]; };\n"
+    "optimizer = { kind = \"sgd\"; lr = 0.1; };\n";
+static const char small_scales[] = "D 1 2\nD 3 4\n";
+static const char small_words[] = "V 3 word\napple\nbanana\ncherry\n";
+
+typedef struct small_model {
+  ts_config *config;
+  ts_vocabularies *words;
+  ts_tensors_out model;
+  uint64_t seed;
+  int64_t changed; /* of table bags: this row is another; -1: none */
+} small_model;
+
+static float small_weight(const small_model *m, const ts_tensor_out *t,
+                          int64_t i) {
+  uint32_t x[4];
+  const bool bags = strstr(t->name, "bags.bags") != NULL;
+  const bool other = bags && m->changed == i / 8;
+  ts_rng4(x, m->seed + other, TS_RNG_TEST, (uint64_t)i,
+          (uint32_t)(t - m->model.item), 0);
+  return (float)(2 * ts_rng_unit64(x[0], x[1]) - 1);
+}
+
+static ts_err small_read(void *arg, const ts_tensor_out *t, int64_t row0,
+                         int64_t n, void *to) {
+  const small_model *m = arg;
+  const int64_t cols = t->cols ? t->cols : 1;
+  for (int64_t i = 0; i < n * cols; i++)
+    ((float *)to)[i] = small_weight(m, t, row0 * cols + i);
+  return TS_OK;
+}
+
+static ts_err small_add(small_model *m, const char *name, int64_t rows,
+                        int64_t cols) {
+  return ts_tensors_out_add(&m->model, &(ts_tensor_out){.name = (char *)name,
+                                                        .source = "",
+                                                        .dtype = TS_F32,
+                                                        .rows = rows,
+                                                        .cols = cols});
+}
+
+static ts_err small_params(small_model *m) {
+  ts_err err = TS_OK;
+  ts_device *device = NULL;
+  ts_lane *lane = NULL;
+  ts_model *model = NULL;
+  ts_kernels kernels;
+  const ts_device_options options = {.serial = true, .n_threads = 1};
+  TS_TRY(ts_kernels_fill(&kernels, "host", NULL));
+  TS_TRY(ts_device_create(&device, "host", &options));
+  TS_TRY(ts_lane_create(device, &lane, "small", TS_LANE_COMPUTE));
+  const ts_model_spec spec = {.config = m->config,
+                              .n_features = 2,
+                              .batch_max = 1,
+                              .deferred = true,
+                              .kernels = &kernels};
+  TS_TRY(ts_model_create(&model, &spec, device, lane));
+  for (int32_t i = 0; i < model->params.n; i++)
+    TS_TRY(small_add(m, model->params.item[i]->name,
+                     model->params.item[i]->rows, model->params.item[i]->cols));
+done:
+  ts_model_destroy(model);
+  if (lane) ts_lane_destroy(lane);
+  if (device) ts_device_destroy(device);
+  return err;
+}
+
+static ts_err small_create(small_model *m, uint64_t seed) {
+  ts_err err = TS_OK;
+  ts_str name = {0};
+  *m = (small_model){.seed = seed, .changed = -1};
+  m->model.read = small_read;
+  m->model.arg = m;
+  m->model.step = 7;
+  TS_TRY(ts_deck_parse(&m->config, small_deck, "/", NULL, 0));
+  TS_TRY(ts_vocabularies_create(&m->words, m->config, NULL));
+  TS_TRY(ts_vocabularies_load(m->words, small_words));
+  for (int32_t t = 0; t < 2; t++) {
+    ts_str_reset(&name);
+    TS_TRY(ts_param_table_name(&name, &m->config->tables[t]));
+    TS_TRY(small_add(m, name.text, m->config->tables[t].rows, 8));
+  }
+  TS_TRY(small_params(m));
+done:
+  ts_str_reset(&name);
+  return err;
+}
+
+static void small_destroy(small_model *m) {
+  ts_tensors_out_reset(&m->model);
+  ts_vocabularies_destroy(m->words);
+  ts_deck_destroy(m->config);
+}
+
+/* PATH serves M; BASE: as a delta over it. */
+static ts_err small_write(const small_model *m, const char *path,
+                          ts_rows_kind kind, const char *base) {
+  ts_serve_out o = {.config = m->config,
+                    .tables = kind,
+                    .dense = TS_ROWS_F32,
+                    .base = base,
+                    .format = "csv",
+                    .scales = small_scales,
+                    .words = m->words,
+                    .negatives = 1,
+                    .model = &m->model};
+  return ts_serve_write(&o, path);
+}
