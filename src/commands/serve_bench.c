@@ -85,9 +85,7 @@ static ts_err run_callers(ts_caller *c, int n) {
   atomic_store(&start.go, begun == n ? 1 : -1);
   for (int i = 0; i < begun; i++) pthread_join(thread[i], NULL);
   if (begun < n)
-    return ts_fail(TS_ERR_NOMEM,
-                   "serve-bench: thread %d of %d can't be started", begun + 1,
-                   n);
+    return ts_fail(TS_ERR_NOMEM, "no thread for scorer %d of %d", begun + 1, n);
   for (int i = 0; i < n && err == TS_OK; i++)
     if (c[i].code) ts_err_put(&c[i].fault), err = c[i].fault.code;
   return err;
