@@ -49,6 +49,10 @@ const ts_command ts_commands[] = {
      "measure steps, pipelines, reading, lookups and checkpoints; bench NAME "
      "--help",
      true, ts_cmd_bench},
+    {"serve-bench", 1,
+     "FILE [--threads N] [--batch B] [--ids N] [--zipf A] [--dump FOLDER] "
+     "[--json]",
+     "measure how fast an exported file is scored", false, ts_cmd_serve_bench},
     {"plot", 17,
      "RUN... | --model DECK --out FILE.svg [--what NAME,NAME] [--smooth N]",
      "draw loss, NE, AUC and samples/s of runs, or a model's layers", false,

@@ -42,7 +42,10 @@ typedef struct ts_args {
   const char *world, *ranks_per_node, *topology, *save, *sweep, *measure;
   bool json;
   const char *backend; /* bench tbe: --backend NAME */
-  const char *label;   /* init: --label COLUMN */
+  /* serve-bench: --threads N, --batch B, --ids N, --zipf A, --seconds S, --dump
+   * FOLDER */
+  const char *threads, *batch, *ids, *zipf, *seconds, *dump;
+  const char *label; /* init: --label COLUMN */
   /* eval: --by COLUMN, --importance, --repeats N, --features NAME,NAME...,
    * --calibration [FILE.svg] ("": no file), --bins N */
   const char *by, *repeats, *features, *calibration, *bins;
@@ -84,6 +87,7 @@ ts_err ts_cmd_generate(const ts_args *);
 ts_err ts_cmd_init(const ts_args *);
 ts_err ts_cmd_inspect(const ts_args *);
 ts_err ts_cmd_bench(const ts_args *);
+ts_err ts_cmd_serve_bench(const ts_args *);
 ts_err ts_cmd_help(const ts_args *);
 ts_err ts_cmd_plot(const ts_args *);
 ts_err ts_cmd_trace(const ts_args *);

@@ -49,6 +49,8 @@ tessera_sources += \
   src/commands/plot_read.c \
   src/commands/predict.c \
   src/commands/reliability.c \
+  src/commands/serve_bench.c src/commands/serve_bench.h \
+  src/commands/serve_bench_input.c \
   src/commands/svg.c \
   src/commands/svg.h \
   src/commands/trace.c \

@@ -26,7 +26,7 @@ static void print_usage(FILE *f) {
           PACKAGE_VERSION);
   fprintf(f, "usage: [mpirun -n RANKS] tessera COMMAND ...\n\n");
   for (const ts_command *c = ts_commands; c->name; c++)
-    fprintf(f, "  %-9s %s\n", c->name, c->help);
+    fprintf(f, "  %-11s %s\n", c->name, c->help);
   fprintf(f, "tessera COMMAND --help lists its options, tessera help deck all "
              "keys.\n");
 }

@@ -21,7 +21,7 @@ typedef struct ts_option {
   "train eval predict topk export compact compare plan convert generate "      \
   "bench "                                                                     \
   "tune"
-#define ALL DECKS " init inspect plot trace help version"
+#define ALL DECKS " init inspect plot trace serve-bench help version"
 
 static const ts_option options[] = {
     {"--set", "KEY=VALUE", AT(sets), DECKS " plot",
@@ -70,7 +70,8 @@ static const ts_option options[] = {
      "of a file's tensors; 5e9 by default"},
     {"--label", "COLUMN", AT(label), "init", "what is to be predicted"},
     {"--out", "FILE", AT(out),
-     "init predict topk export convert generate bench plot trace tune",
+     "init predict topk export convert generate bench plot trace tune "
+     "serve-bench",
      "where the result goes"},
     {"-o", "FILE", AT(out),
      "predict topk export convert generate bench plot trace", "the same"},
@@ -107,7 +108,18 @@ static const ts_option options[] = {
     {"--sweep", "N,N...", AT(sweep), "plan", "a line for each number of ranks"},
     {"--measure", "FILE", AT(measure), "plan",
      "times this machine (under mpirun) and writes its figures"},
-    {"--json", NULL, AT(json), "plan bench compare", "JSON instead of text"},
+    {"--threads", "N", AT(threads), "serve-bench",
+     "a call's, and as many scorers; without: 1 and 2"},
+    {"--batch", "B", AT(batch), "serve-bench",
+     "samples of a call; without: 1, 64 and 1024"},
+    {"--ids", "N", AT(ids), "serve-bench", "of a feature and sample; 1"},
+    {"--zipf", "A", AT(zipf), "serve-bench",
+     "exponent of the ids' power law; 1.05, 0: uniform"},
+    {"--seconds", "S", AT(seconds), "serve-bench", "of a line; 2"},
+    {"--dump", "FOLDER", AT(dump), "serve-bench",
+     "batches and scores there, as NumPy's files"},
+    {"--json", NULL, AT(json), "plan bench compare serve-bench",
+     "JSON instead of text"},
     {"--backend", "NAME", AT(backend), "bench", "tbe, attention: host or cuda"},
     {"--verify", NULL, AT(verify), "inspect", "checks every checksum"},
     {"--vocabulary", "FEATURE", AT(vocabulary), "inspect",

@@ -12,11 +12,11 @@ has() {
     failed=1
   }
 }
-for command in $("$TESSERA" --help | sed -n 's/^  \([a-z]\{1,\}\).*/\1/p'); do
+for command in $("$TESSERA" --help | sed -n 's/^  \([a-z-]\{1,\}\).*/\1/p'); do
   has "^\.B[IR]* *$command"
 done
 for option in $({ "$TESSERA" --help
-  for command in $("$TESSERA" --help | sed -n 's/^  \([a-z]\{1,\}\) .*/\1/p'); do "$TESSERA" "$command" --help; done; } | grep -o -- '--[a-z-]*' | sort -u); do
+  for command in $("$TESSERA" --help | sed -n 's/^  \([a-z-]\{1,\}\) .*/\1/p'); do "$TESSERA" "$command" --help; done; } | grep -o -- '--[a-z-]*' | sort -u); do
   has "$option"
 done
 for code in 0 1 2 3 4 5 75; do has "^\.B $code\$"; done

@@ -154,7 +154,7 @@ grep -q "$(printf '\033')" "$dir/out" && fail "--help has colours"
 for word in MPI HDF5 libconfig compiler; do
   grep -q "$word" "$dir/out" || fail "version: no $word"
 done
-for command in $("$TESSERA" --help | sed -n 's/^  \([a-z]\{1,\}\) .*/\1/p') version; do
+for command in $("$TESSERA" --help | sed -n 's/^  \([a-z-]\{1,\}\) .*/\1/p') version; do
   "$TESSERA" help "$command" >"$dir/out" || fail "help $command"
   grep -q "usage: tessera $command" "$dir/out" || fail "help $command: no usage"
   "$TESSERA" "$command" --help >/dev/null || fail "$command --help"
@@ -162,7 +162,7 @@ done
 
 # Each option of the table is in some command's help, and a benchmark's help has
 # the keys that it takes, and their defaults.
-for command in $("$TESSERA" --help | sed -n 's/^  \([a-z]\{1,\}\) .*/\1/p'); do "$TESSERA" "$command" --help; done >"$dir/help"
+for command in $("$TESSERA" --help | sed -n 's/^  \([a-z-]\{1,\}\) .*/\1/p'); do "$TESSERA" "$command" --help; done >"$dir/help"
 for option in $(sed -n 's/^    {"\(-[-a-z]*\)".*/\1/p' "$srcdir/src/commands/options.c"); do
   n_checks=$((n_checks + 1))
   grep -q "^  $option " "$dir/help" || fail "no help on $option"

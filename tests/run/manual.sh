@@ -42,7 +42,7 @@ for file in $(cat "$doc"/*.texi | grep -oE '@(file|command)\{(doc|input|jobs)/[^
   n_checks=$((n_checks + 1))
   [ -e "$srcdir/$file" ] || fail "no such file: $file"
 done
-for command in $("$TESSERA" --help | sed -n 's/^  \([a-z]\{1,\}\) .*/\1/p'); do
+for command in $("$TESSERA" --help | sed -n 's/^  \([a-z-]\{1,\}\) .*/\1/p'); do
   n_checks=$((n_checks + 1))
   cat "$doc"/*.texi | grep -q "tessera $command" || fail "not in the manual: $command"
 done

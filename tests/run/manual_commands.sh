@@ -40,7 +40,7 @@ shown() { # FILE
     /^@(small)?example/ { on = 1 }' readme=$(test "${1##*.}" = texi; echo $?) |
     sed 's/@\([@{}]\)/\1/g; s/  .*//; s/ \.\.\..*//' | grep -E "^$starts"
   tr '\n' ' ' < "$1" | grep -oE '@(command|code)\{[^{}]* [^{}]*\}' | sed 's/^[^{]*{//; s/}$//; s/  */ /g' |
-    grep -E '^(make|man) |^(mpirun .*)?tessera [a-z]+ [^ ]'
+    grep -E '^(make|man) |^(mpirun .*)?tessera [a-z-]+ [^ ]'
 }
 for document in "$srcdir/README" "$srcdir"/doc/*.texi; do
   shown "$document" | while IFS= read -r line; do printf '%s %s\n' "${document##*/}" "$line"; done
@@ -53,7 +53,7 @@ while IFS= read -r line; do check "the manual has it still: $line" grep -qF -- "
 grep -vFf "$work/elsewhere" "$work/commands" | awk '{ line = $0; sub(/^[^ ]* /, "") } !seen[$0]++ || / FILE|^\. / { print line }' > "$work/here"
 # Each command of the man page.
 sed -n '/^\.SH COMMANDS/,/^\.SH OPTIONS/p' "$srcdir/doc/tessera.1" | sed -n '/^\.TP/ { n; p; }' |
-  sed -n 's/^\.B[IR]* "\{0,1\}\(\(bench \|trace \)\{0,1\}[a-z]\{1,\}\).*/\1/p' | sort -u > "$work/man"
+  sed -n 's/^\.B[IR]* "\{0,1\}\(\(bench \|trace \)\{0,1\}[a-z\\-]\{1,\}\).*/\1/p' | tr -d '\\' | sort -u > "$work/man"
 check "the man page's commands" test "$(wc -l < "$work/man")" -ge 20
 while IFS= read -r line; do
   [ "$line" = bench ] || check "the manual runs one: tessera $line" grep -q "tessera $line\( \|$\)" "$work/here"
@@ -112,6 +112,7 @@ DECK
 for k in 1 2 3 4 5 6 7 8; do echo "model.deck --set run.seed=$k"; done > list
 check "train" tessera train model.deck --quiet
 cp runs/model/checkpoints/best.h5 CHECKPOINT
+tessera export model.deck --quiet --format serve --out SERVED
 cp -r runs/model runs/dlrm; cp -r runs/model runs/dcnv2
 cp model.deck DECK
 tessera generate input/criteo.deck --quiet --set data.format=synthetic --format criteo_tsv --out "$work/data/criteo/train_965.txt" --set data.synthetic.samples=2000
@@ -125,7 +126,7 @@ short() {
   sed -E "s,/scratch/[$]USER,$work/scratch,; s/39291957/300/; s/39291958/301/; s/(mpirun -n )([5-9]|[0-9]{2,})/\12/
     s/--trace FILE/& --set checkpoint.resume=never/; s/--trials [0-9]+/--trials 2/; s/trial-[0-9]+/trial-0002/; s/ RANKS\$/ 4/; s/(plot|compare) (A B|RUN RUN)/\1 runs\/dlrm runs\/dcnv2/; s/FEATURE|COLUMN/city/; s/KEY/run.seed/
     s/(bench input DECK).*/\1 iters=4 steps=1 rounds=1/; s/(bench pipeline DECK).*/\1 scale=1 steps=2 warm=1 rounds=1/
-    s/(bench step DECK).*/\1 iters=4/; s/bench (tbe|cache)\$/bench \1 tables=1 rows=500 batch=32 iters=4/; s/bench cache.*/& warm=2/; s/bench checkpoint/& mb=1/; s/bench attention\$/& length=50 tokens=500 iters=2/"
+    s/(bench step DECK).*/\1 iters=4/; s/bench (tbe|cache)\$/bench \1 tables=1 rows=500 batch=32 iters=4/; s/bench cache.*/& warm=2/; s/bench checkpoint/& mb=1/; s/bench rows\$/& rows=5000 iters=2/; s/serve-bench FILE/serve-bench SERVED --seconds 0.1/; s/bench attention\$/& length=50 tokens=500 iters=2/"
 }
 outputs() { # COMMAND: what it writes
   case $1 in for*) ;; *) eval "echo $(printf '%s\n' "$1" | sed 's/--sequences .*--out [^ ]*/&.train.h5/' | grep -oE '(--out|-o|--save|--trace|--measure|>) [^ ;-][^ ;]*' | sed 's/.* //' | tr '\n' ' ')" ;; esac
