@@ -1,6 +1,8 @@
 tessera_sources += \
   src/serve/file.c \
   src/serve/file.h \
+  src/serve/ids.c \
+  src/serve/ids.h \
   src/serve/inputs.c \
   src/serve/inputs.h \
   src/serve/model.c \
@@ -24,6 +26,8 @@ tessera_sources += \
 # there is without other ranks and without data; backends.c has the host's
 # kernels alone there.
 serve_soname = libtessera_serve.so.1
+# clang leaves what sanitizers call to the program that loads it.
+serve_whole = $(if $(findstring -fsanitize,$(AM_CFLAGS)),,-Wl,-z,defs)
 EXTRA_LIBRARIES = src/serve/libalone.a
 src_serve_libalone_a_SOURCES = src/serve/alone.c src/backends.c
 src_serve_libalone_a_CPPFLAGS = $(AM_CPPFLAGS) -DTS_ALONE
@@ -32,7 +36,7 @@ CLEANFILES += libtessera_serve.so $(serve_soname)
 all-local: libtessera_serve.so
 $(serve_soname): src/serve/libalone.a libtessera.a src/serve/serve.map
 	$(AM_V_CCLD)$(CC) -shared -o $@ $(AM_CFLAGS) $(CFLAGS) $(LDFLAGS) \
-	  -Wl,-soname,$@ -Wl,--version-script,$(srcdir)/src/serve/serve.map -Wl,-z,defs -Wl,-z,relro -Wl,-z,now \
+	  -Wl,-soname,$@ -Wl,--version-script,$(srcdir)/src/serve/serve.map $(serve_whole) -Wl,-z,relro -Wl,-z,now \
 	  -Wl,--as-needed -Wl,-u,tserve_open -Wl,--whole-archive src/serve/libalone.a \
 	  -Wl,--no-whole-archive libtessera.a $(LIBS)
 libtessera_serve.so: $(serve_soname)

@@ -93,16 +93,29 @@ static ts_err add_words(ts_serve_writer *w) {
   return TS_OK;
 }
 
-static ts_err is_table(bool *yes, const ts_config *c, const char *name) {
-  *yes = false;
-  for (int32_t t = 0; t < c->n_tables && !*yes; t++) {
+/* *TABLE: whose rows NAME is; NULL: none's. */
+static ts_err find_table(const ts_table_config **table, const ts_config *c,
+                         const char *name) {
+  *table = NULL;
+  for (int32_t t = 0; t < c->n_tables && !*table; t++) {
     ts_str own = {0};
     const ts_err err = ts_param_table_name(&own, &c->tables[t]);
-    *yes = err == TS_OK && !strcmp(own.text, name);
+    if (err == TS_OK && !strcmp(own.text, name)) *table = &c->tables[t];
     ts_str_reset(&own);
     TS_DO(err);
   }
   return TS_OK;
+}
+
+static ts_err check_table(const ts_table_config *x, const ts_tensor_out *t) {
+  if (x->dim == t->cols && (x->rows == TS_ROWS_AUTO || x->rows == t->rows))
+    return TS_OK;
+  return ts_fail(
+      TS_ERR_CKPT,
+      "table %s has %lld rows of %lld numbers in the checkpoint, and "
+      "%lld of %d in the deck",
+      x->name, (long long)t->rows, (long long)t->cols, (long long)x->rows,
+      x->dim);
 }
 
 static ts_err add_tensors(ts_serve_writer *w) {
@@ -110,7 +123,10 @@ static ts_err add_tensors(ts_serve_writer *w) {
   for (int32_t i = 0; i < m->n; i++) {
     const ts_tensor_out *t = &m->item[i];
     ts_part p = {.tensor = t, .entry = {.rows = t->rows, .cols = t->cols}};
-    TS_DO(is_table(&p.is_table, w->out->config, t->name));
+    const ts_table_config *x;
+    TS_DO(find_table(&x, w->out->config, t->name));
+    if (x) TS_DO(check_table(x, t));
+    p.is_table = x != NULL;
     p.entry.kind = p.is_table ? w->out->tables
                    : t->cols  ? w->out->dense
                               : TS_ROWS_F32;
@@ -166,9 +182,11 @@ static const ts_serve_entry *in_base(const ts_serve_writer *w,
   return w->base.fd < 0 ? NULL : ts_serve_find(&w->base, "", name);
 }
 
-static bool is_same(const ts_serve_entry *a, const ts_serve_entry *b) {
+/* The base has the same part. */
+static bool is_same(const ts_serve_writer *w, const ts_part *p) {
+  const ts_serve_entry *a = in_base(w, p->name), *b = &p->entry;
   return a && a->kind == b->kind && a->rows == b->rows && a->cols == b->cols &&
-         a->crc == b->crc;
+         !memcmp(ts_serve_at(&w->base, a), p->data, (size_t)b->bytes);
 }
 
 static ts_err write_data(ts_serve_writer *w, ts_part *p) {
@@ -176,7 +194,7 @@ static ts_err write_data(ts_serve_writer *w, ts_part *p) {
   e->bytes = ts_serve_bytes(e->kind, e->rows, e->cols);
   e->crc = ts_crc32c(0, p->data, (size_t)e->bytes);
   w->seal = ts_serve_seal(w->seal, p->name, e);
-  if (is_same(in_base(w, p->name), e)) return TS_OK;
+  if (is_same(w, p)) return TS_OK;
   align(w);
   const int64_t at = w->at;
   TS_DO(put(w, p->data, e->bytes));
@@ -339,14 +357,26 @@ static ts_err write_index(ts_serve_writer *w) {
   return ts_pwrite(w->fd, &h, sizeof h, 0, w->part.text, TS_ERR_IO);
 }
 
+/* A base that is no good is a mistake of the command's, not of the checkpoint.
+ */
 static ts_err open_base(ts_serve_writer *w) {
-  if (!w->out->base) return TS_OK;
-  TS_DO(ts_serve_open(&w->base, w->out->base));
+  const char *base = w->out->base;
+  ts_err_record fault;
+  if (!base) return TS_OK;
+  if (ts_file_is_same(base, w->path) || ts_file_is_same(base, w->part.text))
+    return ts_fail(TS_ERR_USAGE,
+                   "--base %s: is the file that would be written: a delta is "
+                   "a file of its own",
+                   base);
+  if (ts_serve_open(&w->base, base) != TS_OK) {
+    ts_err_take(&fault);
+    return ts_fail(TS_ERR_USAGE, "--base %s", fault.text);
+  }
   if (!w->base.head.base) return TS_OK;
   return ts_fail(TS_ERR_USAGE,
                  "--base %s: is a delta itself; name the whole file that it is "
                  "over",
-                 w->out->base);
+                 base);
 }
 
 static ts_err sync_folder_of(const char *path) {
@@ -361,9 +391,9 @@ static ts_err write_all(ts_serve_writer *w) {
   w->seal = TS_FNV_START;
   w->at = TS_SERVE_HEAD;
   TS_DO(list(w));
+  TS_DO(ts_str_append(&w->part, "%s.part", w->path));
   TS_DO(open_base(w));
   TS_DO(make_room(w));
-  TS_DO(ts_str_append(&w->part, "%s.part", w->path));
   w->fd = ts_file_open(w->part.text, O_RDWR | O_CREAT | O_TRUNC);
   if (w->fd < 0) return ts_fail_errno(TS_ERR_IO, w->part.text);
   for (int32_t i = 0; i < w->n; i++)
