@@ -59,7 +59,7 @@ static int64_t row_of_number(const ts_serve_feature *x, const ts_given *g) {
     return TS_BAD_ID;
   if (modulo) return (int64_t)(minus && n % rows ? rows - n % rows : n % rows);
   if (n > INT64_MAX) return INT64_MAX;
-  return minus && n ? TS_BAD_ID : (int64_t)n;
+  return minus && n ? TS_NO_ROW : (int64_t)n;
 }
 
 static int64_t bucket_of(const ts_serve_state *s, const ts_serve_feature *x,
@@ -114,17 +114,19 @@ int64_t ts_missing_row(const ts_serve_state *s, const ts_serve_feature *x,
              : TS_BAD_ID;
 }
 
+/* Lists have no items that are missing. */
 static int64_t missing_row(const ts_serve_state *s, const ts_serve_feature *x,
                            const ts_given *g, ts_str *scratch) {
+  if (x->is_list) return TS_NO_ID;
   if (x->missing_word) return ts_missing_row(s, x, scratch);
   if (x->missing_none) return TS_NO_ID;
-  return x->encoding == TS_SERVE_WORDS ? 0 : row_of_text(x, g);
+  if (x->encoding == TS_SERVE_WORDS) return 0;
+  return x->encoding == TS_SERVE_HASH ? row_of_text(x, g) : TS_BAD_ID;
 }
 
 static int64_t csv_row(const ts_serve_state *s, const ts_serve_feature *x,
                        ts_given *g, ts_str *scratch) {
   static const ts_given nothing = {.text = ""};
-  if (x->is_list && g->text && !g->n_bytes) return TS_NO_ID;
   if (x->crosses) {
     as_text(g);
     if (!crossed(s->config, g, scratch))

@@ -12,12 +12,13 @@ typedef struct ts_given {
   char digits[24]; /* of a number that has to be a text */
 } ts_given;
 
-enum { TS_NO_ID = -1, TS_BAD_ID = -2 };
+enum { TS_NO_ID = -1, TS_BAD_ID = -2, TS_NO_ROW = -3 };
 
 /* A missing cell of CSV. */
 bool ts_given_is_missing(const ts_config *, ts_given *);
-/* X's row, which may be beyond the table; less than 0: no id, or none that can
- * be read.  SCRATCH is of use to words of several columns. */
+/* X's row, which may be beyond the table; less than 0: NO_ID there is none,
+ * BAD_ID it can't be read, NO_ROW it is a number below all rows.  SCRATCH is of
+ * use to words of several columns. */
 int64_t ts_given_row(const ts_serve_state *, const ts_serve_feature *x,
                      ts_given *, ts_str *scratch);
 /* What a missing id is where that is a word, too. */

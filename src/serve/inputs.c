@@ -17,8 +17,7 @@ void ts_serve_bags_reset(ts_serve_bags *b) {
   *b = (ts_serve_bags){0};
 }
 
-static ts_err bad(const ts_serve_feature *x, const tserve_bags *in, int64_t k,
-                  int64_t row) {
+static ts_err bad(const ts_serve_feature *x, const tserve_bags *in, int64_t k) {
   const ts_table_config *t = x->table;
   if (in->words)
     return ts_fail(TS_ERR_DATA,
@@ -29,8 +28,7 @@ static ts_err bad(const ts_serve_feature *x, const tserve_bags *in, int64_t k,
   return ts_fail(TS_ERR_DATA,
                  "feature %s: id %lld of the batch is %lld: no row of table "
                  "%s, which has %lld",
-                 x->name, (long long)k,
-                 (long long)(row == TS_BAD_ID ? in->ids[k] : row), t->name,
+                 x->name, (long long)k, (long long)in->ids[k], t->name,
                  (long long)t->rows);
 }
 
@@ -51,14 +49,14 @@ static void put(ts_serve_bags *b, int64_t row, float weight) {
   b->n_ids++;
 }
 
-/* What a bag is in the end: no longer than it may be, with a word where it has
- * none, with a mask, whose place the oldest id gives up, with weights by
- * position. */
+/* What a bag of so many GIVEN ids is in the end: no longer than it may be, with
+ * a word where its cell was missing, with a mask, whose place the oldest id
+ * gives up, with weights by position. */
 static void finish_bag(ts_serve_bags *b, const ts_serve_state *s,
-                       const ts_serve_feature *x, int64_t from) {
+                       const ts_serve_feature *x, int64_t from, int64_t given) {
   const int64_t most = x->max_length;
   if (most && b->n_ids - from > most) keep(b, from, most, x->newest);
-  if (b->n_ids == from && x->missing_word && x->is_list) {
+  if (b->n_ids == from && given < 2 && x->missing_word && x->is_list) {
     const int64_t row = ts_missing_row(s, x, &b->scratch);
     if (row >= 0 && row < x->table->rows) put(b, row, 1);
   }
@@ -102,9 +100,9 @@ static ts_err add_bag(ts_serve_bags *b, const ts_serve_state *s,
     if (row >= 0 && (row < rows || x->is_times))
       put(b, row, weight);
     else if (!drops || row == TS_BAD_ID)
-      return bad(x, in, k, row);
+      return bad(x, in, k);
   }
-  finish_bag(b, s, x, begin);
+  finish_bag(b, s, x, begin, to - from);
   return TS_OK;
 }
 

@@ -19,6 +19,8 @@ tessera_sources += \
   src/serve/state.h \
   src/serve/tessera_serve.h \
   src/serve/write.c \
+  src/serve/write_impl.h \
+  src/serve/write_list.c \
   src/serve/write.h
 
 # What others link to score by a file: these objects, and those of the program
