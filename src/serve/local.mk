@@ -1,4 +1,6 @@
 tessera_sources += \
+  src/serve/face.c \
+  src/serve/face.h \
   src/serve/file.c \
   src/serve/file.h \
   src/serve/ids.c \

@@ -11,17 +11,8 @@
 #include "base/clones.h"
 #include "base/mem.h"
 #include "base/tasks.h"
+#include "serve/face.h"
 #include "serve/scorer.h"
-
-/* What callers count on, whatever is served. */
-typedef struct ts_face {
-  int32_t n_dense, n_features, n_outputs;
-  char **feature;      /* (n_features) */
-  int32_t *dim;        /* (n_features) */
-  char **output;       /* (n_outputs) */
-  int32_t *vector_dim; /* (n_outputs) 0: not over items */
-  bool *tower;         /* (n_outputs) layers make its items */
-} ts_face;
 
 struct tserve_model {
   pthread_mutex_t lock;
@@ -75,57 +66,6 @@ static void leave(locale_t was) {
   if (was) (void)uselocale(was);
 }
 
-/* ---- faces --------------------------------------------------------------- */
-
-static void face_reset(ts_face *f) {
-  for (int32_t i = 0; f->feature && i < f->n_features; i++)
-    ts_mem_free(f->feature[i]);
-  for (int32_t i = 0; f->output && i < f->n_outputs; i++)
-    ts_mem_free(f->output[i]);
-  ts_mem_free_all(f->feature, f->dim, f->output, f->vector_dim, f->tower);
-  *f = (ts_face){0};
-}
-
-static ts_err face_outputs(ts_face *f, const ts_serve_state *s) {
-  const ts_config *c = s->config;
-  TS_DO(ts_mem_many(f->output, s->n_outputs, MISC));
-  TS_DO(ts_mem_many(f->vector_dim, s->n_outputs, MISC));
-  TS_DO(ts_mem_many(f->tower, s->n_outputs, MISC));
-  for (int32_t k = 0; k < c->model.n_tasks; k++) {
-    const int32_t first = ts_tasks_width(c, k), end = ts_tasks_width(c, k + 1);
-    for (int32_t i = first; i < end; i++)
-      TS_DO(ts_mem_strdup(&f->output[i], c->model.tasks[k].name));
-    f->vector_dim[first] = s->vector_dim[k];
-    f->tower[first] =
-        s->vector_dim[k] && ts_task_has_tower(c, &c->model.tasks[k]);
-  }
-  return TS_OK;
-}
-
-static ts_err face_take(ts_face *f, const ts_serve_state *s) {
-  *f = (ts_face){.n_dense = s->config->model.dense_features,
-                 .n_features = s->n_features,
-                 .n_outputs = s->n_outputs};
-  TS_DO(ts_mem_many(f->feature, s->n_features, MISC));
-  TS_DO(ts_mem_many(f->dim, s->n_features, MISC));
-  for (int32_t i = 0; i < s->n_features; i++) {
-    TS_DO(ts_mem_strdup(&f->feature[i], s->feature[i].name));
-    f->dim[i] = s->feature[i].table->dim;
-  }
-  return face_outputs(f, s);
-}
-
-static bool same_face(const ts_face *a, const ts_face *b) {
-  bool same = a->n_dense == b->n_dense && a->n_features == b->n_features &&
-              a->n_outputs == b->n_outputs;
-  for (int32_t i = 0; same && i < a->n_features; i++)
-    same = !strcmp(a->feature[i], b->feature[i]) && a->dim[i] == b->dim[i];
-  for (int32_t i = 0; same && i < a->n_outputs; i++)
-    same = !strcmp(a->output[i], b->output[i]) &&
-           a->vector_dim[i] == b->vector_dim[i] && a->tower[i] == b->tower[i];
-  return same;
-}
-
 /* ---- models -------------------------------------------------------------- */
 
 static ts_serve_state *now(tserve_model *m) {
@@ -159,7 +99,7 @@ static ts_err open_model(tserve_model **out, const char *path) {
   TS_TRY(ts_mem_alloc(&m, sizeof *m, TS_TAG_MISC));
   pthread_mutex_init(&m->lock, NULL);
   TS_TRY(open_state(&m->now, path, NULL));
-  TS_TRY(face_take(&m->face, m->now));
+  TS_TRY(ts_face_take(&m->face, m->now));
   *out = m;
   m = NULL;
 done:
@@ -179,7 +119,7 @@ void tserve_close(tserve_model *m) {
   if (!m) return;
   ts_serve_state_release(m->now);
   pthread_mutex_destroy(&m->lock);
-  face_reset(&m->face);
+  ts_face_reset(&m->face);
   ts_mem_free(m);
 }
 
@@ -188,8 +128,8 @@ static ts_err update(tserve_model *m, const char *path) {
   ts_face face = {0};
   ts_serve_state *next = NULL, *was = now(m);
   TS_TRY(open_state(&next, path, was));
-  TS_TRY(face_take(&face, next));
-  if (!same_face(&m->face, &face))
+  TS_TRY(ts_face_take(&face, next));
+  if (!ts_face_is_same(&m->face, &face))
     TS_THROW(TS_ERR_CKPT,
              "%s: has other inputs or outputs than the model that is served",
              path);
@@ -199,7 +139,7 @@ static ts_err update(tserve_model *m, const char *path) {
   next = old;
   pthread_mutex_unlock(&m->lock);
 done:
-  face_reset(&face);
+  ts_face_reset(&face);
   ts_serve_state_release(next);
   ts_serve_state_release(was);
   return err;

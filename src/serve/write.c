@@ -191,10 +191,9 @@ static ts_err make_room(ts_serve_writer *w) {
     if (cols > most) most = cols;
   }
   if (most < BLOCK / 4) most = BLOCK / 4;
-  packed =
-      4 * most + 16 * most; /* a scale and a bias of each number, at most */
   TS_DO(ts_mem_many(w->x, most, CHECKPOINT));
-  return ts_mem_many(w->packed, packed, CHECKPOINT);
+  /* A row of one number is 12 bytes of int8. */
+  return ts_mem_many(w->packed, 12 * most, CHECKPOINT);
 }
 
 static int by_entry_name(const void *a, const void *b, void *names) {
