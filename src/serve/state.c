@@ -271,6 +271,14 @@ static ts_err set_features(ts_serve_state *s) {
 
 /* ---- the whole ----------------------------------------------------------- */
 
+/* ERR of the deck says in which file that is. */
+static ts_err of_file(const ts_serve_state *s, ts_err err) {
+  ts_err_record fault;
+  if (err != TS_ERR_DECK) return err;
+  ts_err_take(&fault);
+  return ts_fail(TS_ERR_CKPT, "%s: its deck: %s", s->file.path, fault.text);
+}
+
 static ts_err read_deck(ts_serve_state *s) {
   const char *deck, *format, *scales, *negatives;
   TS_DO(text_of(s, "deck", &deck));
@@ -281,7 +289,7 @@ static ts_err read_deck(ts_serve_state *s) {
    * process's environment. */
   if (!*deck || strstr(deck, "@include") || strstr(deck, "${"))
     return wrong(&s->file, "deck");
-  TS_DO(ts_deck_parse(&s->config, deck, "/", NULL, 0));
+  TS_DO(of_file(s, ts_deck_parse(&s->config, deck, "/", NULL, 0)));
   if (!ts_serve_rules_of(&s->rules, format))
     return ts_fail(TS_ERR_CKPT,
                    "%s: is of data of format \"%.80s\", which this version "
@@ -328,7 +336,7 @@ ts_err ts_serve_state_open(ts_serve_state **out, const char *path,
   TS_TRY(open_files(s, path, base));
   TS_TRY(read_deck(s));
   TS_TRY(set_features(s));
-  TS_TRY(check_model(s));
+  TS_TRY(of_file(s, check_model(s)));
   *out = s;
   s = NULL;
 done:

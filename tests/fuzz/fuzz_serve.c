@@ -2,39 +2,11 @@
  * another as a delta.  Bytes of the input are edits: where, and what. */
 #include <string.h>
 
-#include "base/hash.h"
 #include "serve/tessera_serve.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/serve/small_model.h"
 
 enum { N = 2 };
-
-/* The index is whole again, so that what is behind its check is seen. */
-static void seal(char *p, size_t n) {
-  ts_serve_head h;
-  memcpy(&h, p, sizeof h);
-  if (h.index < 0 || (size_t)h.index > n) return;
-  h.bytes = (int64_t)n;
-  h.index_crc = ts_crc32c(0, p + h.index, n - (size_t)h.index);
-  memcpy(p, &h, sizeof h);
-}
-
-/* And so are the parts that it names. */
-static void seal_parts(char *p, size_t n) {
-  ts_serve_head h;
-  memcpy(&h, p, sizeof h);
-  for (uint32_t i = 0; i < h.n_parts; i++) {
-    ts_serve_entry e;
-    const size_t at = (size_t)h.index + i * sizeof e;
-    if (h.index < 0 || at + sizeof e > n) return;
-    memcpy(&e, p + at, sizeof e);
-    if (e.at < 0 || e.bytes < 0 || (size_t)e.at > n ||
-        (size_t)e.bytes > n - (size_t)e.at)
-      continue;
-    e.crc = ts_crc32c(0, p + e.at, (size_t)e.bytes);
-    memcpy(p + at, &e, sizeof e);
-  }
-}
 
 static void edit(ts_str *s, const uint8_t *data, size_t size) {
   for (size_t i = 0; i + 4 <= size; i += 4) {
@@ -87,8 +59,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   ts_str own = {0};
   FUZZ_CHECK(ts_str_append_bytes(&own, of->text, of->n_bytes) == TS_OK);
   edit(&own, data + (size > 0), size - (size > 0));
-  if (size > 1 && data[0] & 2) seal_parts(own.text, own.n_bytes);
-  if (size > 1 && data[0] & 4) seal(own.text, own.n_bytes);
+  if (size > 1 && data[0] & 2) small_seal_parts(own.text, own.n_bytes);
+  if (size > 1 && data[0] & 4) small_seal(own.text, own.n_bytes);
   const char *path = fuzz_file("edited", own.text, own.n_bytes);
   if (tserve_open(&m, path) == TSERVE_OK) score(m);
   FUZZ_CHECK(size || m);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/rng.h"
 #include "dense/param_optim.h"
 #include "io/deck.h"
@@ -135,4 +136,33 @@ static ts_err small_write(const small_model *m, const char *path,
                     .negatives = 1,
                     .model = &m->model};
   return ts_serve_write(&o, path);
+}
+
+/* ---- files that are edited ----------------------------------------------- */
+
+/* The index is whole again, so that what is behind its check is seen. */
+static inline void small_seal(char *p, size_t n) {
+  ts_serve_head h;
+  memcpy(&h, p, sizeof h);
+  if (h.index < 0 || (size_t)h.index > n) return;
+  h.bytes = (int64_t)n;
+  h.index_crc = ts_crc32c(0, p + h.index, n - (size_t)h.index);
+  memcpy(p, &h, sizeof h);
+}
+
+/* And so are the parts that it names. */
+static inline void small_seal_parts(char *p, size_t n) {
+  ts_serve_head h;
+  memcpy(&h, p, sizeof h);
+  for (uint32_t i = 0; i < h.n_parts; i++) {
+    ts_serve_entry e;
+    const size_t at = (size_t)h.index + i * sizeof e;
+    if (h.index < 0 || at + sizeof e > n) return;
+    memcpy(&e, p + at, sizeof e);
+    if (e.at < 0 || e.bytes < 0 || (size_t)e.at > n ||
+        (size_t)e.bytes > n - (size_t)e.at)
+      continue;
+    e.crc = ts_crc32c(0, p + e.at, (size_t)e.bytes);
+    memcpy(p + at, &e, sizeof e);
+  }
 }

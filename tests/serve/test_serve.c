@@ -307,6 +307,74 @@ TS_TEST(damage_is_told) {
   folder_stop();
 }
 
+/* FROM gives way to TO, as long, in file K, whose sums are made right where
+ * SEALED. */
+static void edit_file(int k, const char *from, const char *to, size_t n,
+                      bool sealed) {
+  ts_str s = {0};
+  ck_assert_ok(ts_file_read(&s, path[k]));
+  char *at = memmem(s.text, s.n_bytes, from, n);
+  ck_assert_ptr_nonnull(at);
+  memcpy(at, to, n);
+  if (sealed) small_seal_parts(s.text, s.n_bytes);
+  if (sealed) small_seal(s.text, s.n_bytes);
+  FILE *file = fopen(path[k], "wb");
+  ck_assert_ptr_nonnull(file);
+  ck_assert_uint_eq(fwrite(s.text, 1, s.n_bytes, file), s.n_bytes);
+  ck_assert_int_eq(fclose(file), 0);
+  ts_str_reset(&s);
+}
+
+/* What a deck in a file may not do, and shapes that are no longer the same:
+ * the old is served on. */
+TS_TESTS(bad_updates_leave_the_old, 0, 6) {
+  static const struct {
+    const char *from, *to, *says;
+    size_t n;
+  } edits[] = {
+#define EDIT(from, to, says) {from, to, says, sizeof from - 1}
+      EDIT("name = \"words\";", "name = \"${HO}\";", "damaged"),
+      EDIT("feature", "faeture", "b.tserve: its deck"),
+      EDIT("\0csv\0", "\0npz\0", "which this version does not know"),
+      EDIT("dense_features = 2", "dense_features = 3", "b.tserve"),
+      EDIT("rows = 50;", "rows = 51;", "damaged"),
+      EDIT("over_arch.model.1.bias", "over_arch.model.1.bibs", "damaged")};
+  float before[N], after[N];
+  start();
+  write_file(1, 2, -1, TS_ROWS_F32, NULL);
+  scoring s = begin(path[0]);
+  score(&s, before);
+  edit_file(1, edits[_i].from, edits[_i].to, edits[_i].n, true);
+  ck_assert_int_eq(tserve_update(s.model, path[1]), TSERVE_FILE);
+  ck_assert_msg(strstr(tserve_error(), edits[_i].says) != NULL, "%s",
+                tserve_error());
+  score(&s, after);
+  ck_assert(!memcmp(before, after, sizeof before));
+  tserve_model *m;
+  ck_assert_int_eq(tserve_open(&m, path[1]), TSERVE_FILE);
+  end(&s);
+  folder_stop();
+}
+
+/* A weight whose bits have changed is found as the file is opened. */
+TS_TEST(weights_are_looked_at) {
+  ts_serve_file file;
+  tserve_model *m;
+  start();
+  ck_assert_ok(ts_serve_open(&file, path[0]));
+  const ts_serve_entry *e =
+      ts_serve_find(&file, "model/", "over_arch.model.1.weight");
+  ck_assert_ptr_nonnull(e);
+  char old[9] = {0}, new[9] = "xxxxxxxx";
+  memcpy(old, ts_serve_at(&file, e), 8);
+  ts_serve_close(&file);
+  if (!memchr(old, 0, 8)) edit_file(0, old, new, 8, false);
+  ck_assert_int_eq(tserve_open(&m, path[0]),
+                   memchr(old, 0, 8) ? TSERVE_OK : TSERVE_FILE);
+  tserve_close(m);
+  folder_stop();
+}
+
 TS_TEST(cut_files_are_told) {
   start();
   for (off_t n = 0; n < 300; n += 13) {
