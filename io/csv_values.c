@@ -1,6 +1,5 @@
 /* csv_values.c - what the columns of data.columns are made of: a field as it
  * is, several together, a part of a date and time; and what becomes of it. */
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -61,25 +60,11 @@ ts_field ts_csv_word(ts_csv *s, int32_t feature) {
   return (ts_field){missing, sizeof missing - 1};
 }
 
-/* A whole number; false where F is none, or has over 64 bits. */
-static bool whole(const ts_field *f, bool *minus, uint64_t *x) {
-  char text[32], *end;
-  if (!f->n_bytes || f->n_bytes >= sizeof text) return false;
-  memcpy(text, f->text, f->n_bytes);
-  text[f->n_bytes] = '\0';
-  *minus = *text == '-';
-  const char *digits = text + *minus;
-  if (*digits < '0' || *digits > '9') return false;
-  errno = 0;
-  *x = strtoull(digits, &end, 10);
-  return !*end && !errno;
-}
-
 int64_t ts_csv_number_id(ts_csv *s, int32_t feature, const ts_field *f,
                          int64_t rows) {
   bool minus;
   uint64_t x;
-  if (!whole(f, &minus, &x)) {
+  if (!ts_str_whole(f->text, f->n_bytes, &minus, &x)) {
     ts_csv_wrong(s, s->sparse[feature], "an id is no whole number");
     return 0;
   }

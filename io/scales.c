@@ -134,6 +134,10 @@ int32_t ts_scales_count(const ts_scales *s) {
   return s ? s->n : 0;
 }
 
+int32_t ts_scales_n_dense(const ts_scales *s) {
+  return s->n_dense;
+}
+
 int32_t ts_scales_of_feature(const ts_scales *s, int32_t feature) {
   return s ? s->input[feature] : -1;
 }

@@ -31,7 +31,8 @@ typedef struct ts_scales ts_scales;
 ts_err ts_scales_create(ts_scales **s, const ts_config *, const char *usual);
 void ts_scales_destroy(ts_scales *);
 
-int32_t ts_scales_count(const ts_scales *); /* inputs; of NULL 0 */
+int32_t ts_scales_count(const ts_scales *);   /* inputs; of NULL 0 */
+int32_t ts_scales_n_dense(const ts_scales *); /* of these dense columns */
 /* The input of a bucketised FEATURE; -1: its ids are made otherwise. */
 int32_t ts_scales_of_feature(const ts_scales *, int32_t feature);
 /* Input I's number is taken as it is. */

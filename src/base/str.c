@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -44,6 +45,19 @@ ts_err ts_str_append(ts_str *s, const char *fmt, ...) {
 void ts_str_reset(ts_str *s) {
   ts_mem_free(s->text);
   *s = (ts_str){0};
+}
+
+bool ts_str_whole(const char *from, size_t n_bytes, bool *minus, uint64_t *x) {
+  char text[32], *end;
+  if (!n_bytes || n_bytes >= sizeof text) return false;
+  memcpy(text, from, n_bytes);
+  text[n_bytes] = '\0';
+  *minus = *text == '-';
+  const char *digits = text + *minus;
+  if (*digits < '0' || *digits > '9') return false;
+  errno = 0;
+  *x = strtoull(digits, &end, 10);
+  return !*end && !errno;
 }
 
 bool ts_str_ends(const char *s, const char *end) {

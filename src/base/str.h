@@ -19,6 +19,10 @@ ts_err ts_str_append(ts_str *s, const char *fmt, ...)
 ts_err ts_str_append_bytes(ts_str *s, const void *data, size_t n_bytes);
 void ts_str_reset(ts_str *s); /* frees */
 
+/* *X and a sign of the whole number that the N_BYTES at TEXT are, digits and no
+ * more; false where they are none, or it has over 64 bits. */
+bool ts_str_whole(const char *text, size_t n_bytes, bool *minus, uint64_t *x);
+
 bool ts_str_ends(const char *s, const char *end); /* S ends with END */
 
 /* Levenshtein distance with swaps of neighbours, for "did you mean". */

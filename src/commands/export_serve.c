@@ -36,7 +36,10 @@ static ts_err take_format(ts_serve_out *o, const ts_config *c) {
 /* What the training had learnt of the data, which STATE has. */
 static ts_err take_learnt(ts_serve_export *x, const char *state) {
   const ts_config *c = x->out.config;
-  const ts_serve_rules rules = ts_serve_rules_of(x->out.format);
+  ts_serve_rules rules;
+  if (!ts_serve_rules_of(&rules, x->out.format))
+    return ts_fail(TS_ERR_USAGE, "data of format %s can't be served yet",
+                   x->out.format);
   const char *usual = rules == TS_SERVE_CSV      ? NULL
                       : rules == TS_SERVE_CRITEO ? "modulo"
                                                  : "none";
@@ -52,6 +55,7 @@ static ts_err take_learnt(ts_serve_export *x, const char *state) {
 static ts_err write_file(void *arg, const char *path,
                          const ts_tensors_out *model, const ts_ckpt *head) {
   ts_serve_export *x = arg;
+  ts_serve_export_end(x); /* of a checkpoint that was no good */
   const ts_ckpt_value *state = ts_ckpt_value_of(head, "loader/state");
   const bool learnt = state && state->dtype == TS_U8 && state->n;
   char bytes[32], rows[32], changed[32];
@@ -86,4 +90,6 @@ void ts_serve_export_end(ts_serve_export *x) {
   ts_scales_destroy(x->scales);
   ts_vocabularies_destroy(x->words);
   ts_str_reset(&x->text);
+  x->scales = NULL;
+  x->words = NULL;
 }

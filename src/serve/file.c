@@ -110,7 +110,7 @@ static ts_err open_fd(ts_serve_file *f, int fd, const char *path) {
 
 ts_err ts_serve_open(ts_serve_file *f, const char *path) {
   *f = (ts_serve_file){.fd = -1};
-  const int fd = ts_file_open(path, O_RDONLY);
+  const int fd = ts_file_open(path, O_RDONLY | O_NONBLOCK);
   if (fd < 0) return ts_fail_errno(TS_ERR_IO, path);
   return open_fd(f, fd, path);
 }
@@ -124,7 +124,7 @@ ts_err ts_serve_open_again(ts_serve_file *f, const ts_serve_file *of) {
 
 void ts_serve_close(ts_serve_file *f) {
   if (f->data) (void)munmap(f->data, (size_t)f->head.bytes);
-  if (f->path && f->fd >= 0) (void)close(f->fd);
+  if (f->fd >= 0) (void)close(f->fd);
   ts_mem_free(f->path);
   *f = (ts_serve_file){.fd = -1};
 }

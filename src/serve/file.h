@@ -76,7 +76,7 @@ typedef struct ts_serve_file {
 ts_err ts_serve_open(ts_serve_file *, const char *path);
 /* The same file anew, as it is on the disk. */
 ts_err ts_serve_open_again(ts_serve_file *, const ts_serve_file *of);
-void ts_serve_close(ts_serve_file *); /* {0} is fine, with fd -1 or not */
+void ts_serve_close(ts_serve_file *); /* fd -1: nothing is open */
 /* NULL where there is no part HEAD NAME. */
 const ts_serve_entry *ts_serve_find(const ts_serve_file *, const char *head,
                                     const char *name);

@@ -2,7 +2,7 @@
  * the rules of the training data.  All of it is Local. */
 #pragma once
 
-#include "serve/state.h"
+#include "serve/ids.h"
 #include "serve/tessera_serve.h"
 
 /* Bags of a feature: of N samples, or one where it is every sample's. */
@@ -13,6 +13,7 @@ typedef struct ts_serve_bags {
   int64_t n, n_ids;
   bool ones;      /* one id in each */
   size_t room[3]; /* bytes of the arrays, which grow */
+  ts_str scratch;
 } ts_serve_bags;
 
 void ts_serve_bags_reset(ts_serve_bags *);
@@ -20,5 +21,5 @@ void ts_serve_bags_reset(ts_serve_bags *);
 ts_err ts_serve_bags_take(ts_serve_bags *, const ts_serve_state *, int32_t f,
                           const tserve_bags *, int64_t first, int64_t n);
 /* The same of dense numbers: OUT (n, dense_width). */
-void ts_serve_dense_take(float *out, const ts_serve_state *,
-                         const tserve_batch *, int64_t first, int64_t n);
+ts_err ts_serve_dense_take(float *out, const ts_serve_state *,
+                           const tserve_batch *, int64_t first, int64_t n);

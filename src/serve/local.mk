@@ -1,6 +1,10 @@
 tessera_sources += \
+  src/serve/face.c \
+  src/serve/face.h \
   src/serve/file.c \
   src/serve/file.h \
+  src/serve/ids.c \
+  src/serve/ids.h \
   src/serve/inputs.c \
   src/serve/inputs.h \
   src/serve/model.c \
@@ -17,6 +21,8 @@ tessera_sources += \
   src/serve/state.h \
   src/serve/tessera_serve.h \
   src/serve/write.c \
+  src/serve/write_impl.h \
+  src/serve/write_list.c \
   src/serve/write.h
 
 # What others link to score by a file: these objects, and those of the program
@@ -24,6 +30,8 @@ tessera_sources += \
 # there is without other ranks and without data; backends.c has the host's
 # kernels alone there.
 serve_soname = libtessera_serve.so.1
+# clang leaves what sanitizers call to the program that loads it.
+serve_whole = $(if $(findstring -fsanitize,$(AM_CFLAGS)),,-Wl,-z,defs)
 EXTRA_LIBRARIES = src/serve/libalone.a
 src_serve_libalone_a_SOURCES = src/serve/alone.c src/backends.c
 src_serve_libalone_a_CPPFLAGS = $(AM_CPPFLAGS) -DTS_ALONE
@@ -32,7 +40,7 @@ CLEANFILES += libtessera_serve.so $(serve_soname)
 all-local: libtessera_serve.so
 $(serve_soname): src/serve/libalone.a libtessera.a src/serve/serve.map
 	$(AM_V_CCLD)$(CC) -shared -o $@ $(AM_CFLAGS) $(CFLAGS) $(LDFLAGS) \
-	  -Wl,-soname,$@ -Wl,--version-script,$(srcdir)/src/serve/serve.map -Wl,-z,defs -Wl,-z,relro -Wl,-z,now \
+	  -Wl,-soname,$@ -Wl,--version-script,$(srcdir)/src/serve/serve.map $(serve_whole) -Wl,-z,relro -Wl,-z,now \
 	  -Wl,--as-needed -Wl,-u,tserve_open -Wl,--whole-archive src/serve/libalone.a \
 	  -Wl,--no-whole-archive libtessera.a $(LIBS)
 libtessera_serve.so: $(serve_soname)

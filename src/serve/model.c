@@ -1,6 +1,6 @@
 /* model.c - what tessera_serve.h declares: models that can be replaced while
  * they are scored with, and the codes of errors. */
-#include <limits.h>
+#include <locale.h>
 #include <math.h>
 #include <omp.h>
 #include <pthread.h>
@@ -11,13 +11,13 @@
 #include "base/clones.h"
 #include "base/mem.h"
 #include "base/tasks.h"
+#include "serve/face.h"
 #include "serve/scorer.h"
 
 struct tserve_model {
   pthread_mutex_t lock;
-  ts_serve_state *now;   /* under the lock */
-  ts_serve_state *first; /* names, which stay */
-  const char **output;   /* (n_outputs) */
+  ts_serve_state *now; /* under the lock */
+  ts_face face;
 };
 
 struct tserve_scorer {
@@ -52,6 +52,20 @@ int tserve_abi(void) {
   return TSERVE_ABI;
 }
 
+/* Numbers in the file have points, whatever the program's locale has. */
+static locale_t plain;
+static void make_plain(void) {
+  plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+}
+static locale_t enter(void) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  pthread_once(&once, make_plain);
+  return plain ? uselocale(plain) : (locale_t)0;
+}
+static void leave(locale_t was) {
+  if (was) (void)uselocale(was);
+}
+
 /* ---- models -------------------------------------------------------------- */
 
 static ts_serve_state *now(tserve_model *m) {
@@ -61,13 +75,22 @@ static ts_serve_state *now(tserve_model *m) {
   return s;
 }
 
-static ts_err name_outputs(tserve_model *m) {
-  const ts_config *c = m->first->config;
-  TS_DO(ts_mem_many(m->output, m->first->n_outputs, MISC));
-  for (int32_t k = 0; k < c->model.n_tasks; k++)
-    for (int32_t i = ts_tasks_width(c, k); i < ts_tasks_width(c, k + 1); i++)
-      m->output[i] = c->model.tasks[k].name;
-  return TS_OK;
+/* A state that can be scored with: all of its weights are there. */
+static ts_err open_state(ts_serve_state **out, const char *path,
+                         const ts_serve_state *base) {
+  ts_err err = TS_OK;
+  ts_scorer *trial = NULL;
+  ts_serve_state *s = NULL;
+  const int was = omp_get_max_threads();
+  TS_TRY(ts_serve_state_open(&s, path, base));
+  TS_TRY(ts_scorer_create(&trial, s, 1, 1));
+  *out = s;
+  s = NULL;
+done:
+  omp_set_num_threads(was);
+  ts_scorer_destroy(trial);
+  ts_serve_state_release(s);
+  return err;
 }
 
 static ts_err open_model(tserve_model **out, const char *path) {
@@ -75,9 +98,8 @@ static ts_err open_model(tserve_model **out, const char *path) {
   tserve_model *m = NULL;
   TS_TRY(ts_mem_alloc(&m, sizeof *m, TS_TAG_MISC));
   pthread_mutex_init(&m->lock, NULL);
-  TS_TRY(ts_serve_state_open(&m->now, path, NULL));
-  m->first = ts_serve_state_hold(m->now);
-  TS_TRY(name_outputs(m));
+  TS_TRY(open_state(&m->now, path, NULL));
+  TS_TRY(ts_face_take(&m->face, m->now));
   *out = m;
   m = NULL;
 done:
@@ -86,38 +108,28 @@ done:
 }
 
 int tserve_open(tserve_model **out, const char *path) {
+  const locale_t was = enter();
   *out = NULL;
-  return tell(open_model(out, path));
+  const int code = tell(open_model(out, path));
+  leave(was);
+  return code;
 }
 
 void tserve_close(tserve_model *m) {
   if (!m) return;
   ts_serve_state_release(m->now);
-  ts_serve_state_release(m->first);
   pthread_mutex_destroy(&m->lock);
-  ts_mem_free_all(m->output, m);
-}
-
-/* Inputs and outputs of B are those of A. */
-static bool fits(const ts_serve_state *a, const ts_serve_state *b) {
-  const ts_config *c = a->config, *d = b->config;
-  if (a->n_features != b->n_features || a->n_outputs != b->n_outputs ||
-      c->model.dense_features != d->model.dense_features ||
-      c->model.n_tasks != d->model.n_tasks)
-    return false;
-  for (int32_t f = 0; f < a->n_features; f++)
-    if (strcmp(a->feature[f].name, b->feature[f].name) != 0) return false;
-  for (int32_t k = 0; k < c->model.n_tasks; k++)
-    if (strcmp(c->model.tasks[k].name, d->model.tasks[k].name) != 0)
-      return false;
-  return true;
+  ts_face_reset(&m->face);
+  ts_mem_free(m);
 }
 
 static ts_err update(tserve_model *m, const char *path) {
   ts_err err = TS_OK;
+  ts_face face = {0};
   ts_serve_state *next = NULL, *was = now(m);
-  TS_TRY(ts_serve_state_open(&next, path, was));
-  if (!fits(m->first, next))
+  TS_TRY(open_state(&next, path, was));
+  TS_TRY(ts_face_take(&face, next));
+  if (!ts_face_is_same(&m->face, &face))
     TS_THROW(TS_ERR_CKPT,
              "%s: has other inputs or outputs than the model that is served",
              path);
@@ -127,13 +139,17 @@ static ts_err update(tserve_model *m, const char *path) {
   next = old;
   pthread_mutex_unlock(&m->lock);
 done:
+  ts_face_reset(&face);
   ts_serve_state_release(next);
   ts_serve_state_release(was);
   return err;
 }
 
 int tserve_update(tserve_model *m, const char *path) {
-  return tell(update(m, path));
+  const locale_t was = enter();
+  const int code = tell(update(m, path));
+  leave(was);
+  return code;
 }
 
 int64_t tserve_step(tserve_model *m) {
@@ -144,42 +160,32 @@ int64_t tserve_step(tserve_model *m) {
 }
 
 int32_t tserve_n_dense(const tserve_model *m) {
-  return m->first->config->model.dense_features;
+  return m->face.n_dense;
 }
 int32_t tserve_n_features(const tserve_model *m) {
-  return m->first->n_features;
+  return m->face.n_features;
 }
 int32_t tserve_n_outputs(const tserve_model *m) {
-  return m->first->n_outputs;
+  return m->face.n_outputs;
 }
 const char *tserve_feature(const tserve_model *m, int32_t i) {
-  return i < 0 || i >= m->first->n_features ? NULL : m->first->feature[i].name;
+  return i < 0 || i >= m->face.n_features ? NULL : m->face.feature[i];
 }
 const char *tserve_output(const tserve_model *m, int32_t i) {
-  return i < 0 || i >= m->first->n_outputs ? NULL : m->output[i];
-}
-int64_t tserve_rows(const tserve_model *m, int32_t i) {
-  return i < 0 || i >= m->first->n_features ? 0
-                                            : m->first->feature[i].table->rows;
+  return i < 0 || i >= m->face.n_outputs ? NULL : m->face.output[i];
 }
 int32_t tserve_dim(const tserve_model *m, int32_t i) {
-  return i < 0 || i >= m->first->n_features ? 0
-                                            : m->first->feature[i].table->dim;
+  return i < 0 || i >= m->face.n_features ? 0 : m->face.dim[i];
 }
-
-/* The task over items whose output is number I; -1: it has none. */
-static int32_t items_of(const ts_serve_state *s, int32_t i) {
-  const ts_config *c = s->config;
-  for (int32_t k = 0; k < c->model.n_tasks; k++)
-    if (i == ts_tasks_width(c, k) && ts_task_is_of_items(&c->model.tasks[k]))
-      return k;
-  return -1;
+int32_t tserve_vector_dim(const tserve_model *m, int32_t i) {
+  return i < 0 || i >= m->face.n_outputs ? 0 : m->face.vector_dim[i];
 }
-
-int32_t tserve_vector_dim(const tserve_model *m, int32_t output) {
-  const ts_serve_state *s = m->first;
-  const int32_t k = items_of(s, output);
-  return k < 0 ? 0 : s->vector_dim[k];
+int64_t tserve_rows(tserve_model *m, int32_t i) {
+  if (i < 0 || i >= m->face.n_features) return 0;
+  ts_serve_state *s = now(m);
+  const int64_t rows = s->feature[i].table->rows;
+  ts_serve_state_release(s);
+  return rows;
 }
 
 /* ---- scorers ------------------------------------------------------------- */
@@ -198,13 +204,16 @@ static ts_err scorer_open(tserve_scorer **out, tserve_model *m, int32_t n_max,
 /* The scorer of what is served now. */
 static ts_err refresh(tserve_scorer *s) {
   ts_err err = TS_OK;
+  ts_scorer *next = NULL;
   ts_serve_state *state = now(s->model);
   if (!s->own || ts_scorer_state(s->own) != state) {
     const int was = omp_get_max_threads();
-    ts_scorer_destroy(s->own);
-    s->own = NULL;
-    err = ts_scorer_create(&s->own, state, s->n_max, s->n_threads);
+    err = ts_scorer_create(&next, state, s->n_max, s->n_threads);
     omp_set_num_threads(was);
+    if (err == TS_OK) {
+      ts_scorer_destroy(s->own);
+      s->own = next;
+    }
   }
   ts_serve_state_release(state);
   return err;
@@ -212,9 +221,11 @@ static ts_err refresh(tserve_scorer *s) {
 
 int tserve_scorer_open(tserve_scorer **out, tserve_model *m, int32_t n_max,
                        int32_t n_threads) {
+  const locale_t was = enter();
   *out = NULL;
   ts_err err = scorer_open(out, m, n_max, n_threads);
   if (err == TS_OK) err = refresh(*out);
+  leave(was);
   if (err != TS_OK) {
     tserve_scorer_close(*out);
     *out = NULL;
@@ -229,23 +240,34 @@ void tserve_scorer_close(tserve_scorer *s) {
 }
 
 static ts_err check_batch(const tserve_scorer *s, const tserve_batch *b) {
-  const ts_serve_state *state = s->model->first;
+  const ts_face *f = &s->model->face;
   if (b->n < 0) return ts_fail(TS_ERR_DATA, "a batch of %d samples", b->n);
-  if (b->n && state->n_features && !b->features)
+  if (b->n && f->n_features && !b->features)
     return ts_fail(TS_ERR_DATA, "the batch has no features");
-  if (b->n && state->config->model.dense_features && !b->dense)
+  if (b->n && f->n_dense && !b->dense)
     return ts_fail(TS_ERR_DATA, "the batch has no dense numbers");
   return TS_OK;
 }
 
 int tserve_score(tserve_scorer *s, const tserve_batch *b, float *out) {
+  const locale_t was = enter();
   ts_err err = check_batch(s, b);
   if (err == TS_OK) err = refresh(s);
   if (err == TS_OK) err = ts_scorer_run(s->own, b, TS_SCORES, 0, out);
+  leave(was);
   return tell(err);
 }
 
 /* ---- items --------------------------------------------------------------- */
+
+/* The task over items whose output is number I; -1: it has none. */
+static int32_t items_of(const ts_serve_state *s, int32_t i) {
+  const ts_config *c = s->config;
+  for (int32_t k = 0; k < c->model.n_tasks; k++)
+    if (i == ts_tasks_width(c, k) && ts_task_is_of_items(&c->model.tasks[k]))
+      return k;
+  return -1;
+}
 
 static ts_err find_task(const tserve_scorer *s, int32_t output, int32_t *task) {
   *task = items_of(ts_scorer_state(s->own), output);
@@ -284,9 +306,11 @@ static ts_err vectors(tserve_scorer *s, const tserve_batch *b, int32_t output,
 
 int tserve_vectors(tserve_scorer *s, const tserve_batch *b, int32_t output,
                    int32_t items, float *out) {
+  const locale_t was = enter();
   ts_err err = check_batch(s, b);
   if (err == TS_OK) err = refresh(s);
   if (err == TS_OK) err = vectors(s, b, output, items != 0, out);
+  leave(was);
   return tell(err);
 }
 
@@ -364,5 +388,8 @@ static ts_err score_items(tserve_scorer *s, const tserve_batch *b,
 
 int tserve_items(tserve_scorer *s, const tserve_batch *b, int32_t output,
                  const int64_t *items, int64_t n_items, float *scores) {
-  return tell(score_items(s, b, output, items, n_items, scores));
+  const locale_t was = enter();
+  const int code = tell(score_items(s, b, output, items, n_items, scores));
+  leave(was);
+  return code;
 }

@@ -204,7 +204,7 @@ static ts_err take_inputs(ts_scorer *s, const tserve_batch *in, int64_t first,
   const ts_serve_state *state = s->state;
   static const tserve_bags none;
   if (state->config->model.dense_features)
-    ts_serve_dense_take(s->dense, state, in, first, n);
+    TS_DO(ts_serve_dense_take(s->dense, state, in, first, n));
   for (int32_t f = 0; f < s->n_features; f++) {
     const bool skip = !items && is_target(state->config, f);
     const tserve_bags *own = skip ? &none : &in->features[f];

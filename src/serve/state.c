@@ -103,10 +103,20 @@ static ts_err open_files(ts_serve_state *s, const char *path,
 
 /* ---- features ------------------------------------------------------------ */
 
-ts_serve_rules ts_serve_rules_of(const char *format) {
-  return !strcmp(format, "csv")          ? TS_SERVE_CSV
-         : !strcmp(format, "criteo_tsv") ? TS_SERVE_CRITEO
-                                         : TS_SERVE_NUMBERS;
+bool ts_serve_rules_of(ts_serve_rules *rules, const char *format) {
+  static const struct {
+    const char *format;
+    ts_serve_rules rules;
+  } all[] = {{"csv", TS_SERVE_CSV},
+             {"criteo_tsv", TS_SERVE_CRITEO},
+             {"dataset", TS_SERVE_NUMBERS},
+             {"npy", TS_SERVE_NUMBERS},
+             {"synthetic", TS_SERVE_NUMBERS}};
+  for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+    *rules = all[i].rules;
+    if (!strcmp(all[i].format, format)) return true;
+  }
+  return false;
 }
 
 const char *ts_serve_transform(ts_serve_rules rules) {
@@ -139,9 +149,22 @@ static void set_encoding(ts_serve_state *s, int32_t f) {
   x->max_length = c.max_length;
   x->newest = !strcmp(c.truncate, "oldest");
   x->missing_word = !strcmp(c.missing, "word");
-  x->missing_none = *c.list_separator || x->table->weighted ||
-                    x->encoding == TS_SERVE_MODULO ||
+  x->is_list = *c.list_separator;
+  x->crosses = c.cross.n > 0;
+  x->part = ts_time_part_of(c.part);
+  x->missing_none = x->is_list || x->encoding == TS_SERVE_MODULO ||
                     x->encoding == TS_SERVE_PLAIN;
+}
+
+/* Cells of a column have weights for all tables of it. */
+static ts_err set_weighted(ts_serve_state *s) {
+  ts_feature_columns m;
+  TS_DO(ts_feature_columns_create(&m, s->config));
+  for (int32_t f = 0; f < s->n_features; f++)
+    for (int32_t k = 0; k < s->n_features && s->feature[f].table->weighted; k++)
+      s->feature[k].missing_none |= m.first[k] == m.first[f];
+  ts_feature_columns_reset(&m);
+  return TS_OK;
 }
 
 /* Words are there, each in the text and with its end. */
@@ -193,7 +216,8 @@ done:
   return err;
 }
 
-/* Table T's rows, of which there are as many as the file has. */
+/* Table T's rows: as many as the deck says, or where that is "auto" as the file
+ * has. */
 static ts_err set_table(ts_serve_state *s, int32_t t) {
   ts_err err = TS_OK;
   ts_str name = {0};
@@ -201,7 +225,8 @@ static ts_err set_table(ts_serve_state *s, int32_t t) {
   TS_TRY(ts_param_table_name(&name, c));
   if (s->delta.data) TS_TRY(lay_over(s, name.text));
   const ts_serve_entry *e = ts_serve_find(&s->file, "model/", name.text);
-  if (!e || e->cols != c->dim || e->rows < 1 || e->kind >= TS_ROWS_KINDS)
+  if (!e || e->cols != c->dim || e->rows < 1 || e->kind >= TS_ROWS_KINDS ||
+      (c->rows != TS_ROWS_AUTO && c->rows != e->rows))
     TS_TRY(wrong(&s->file, name.text));
   c->rows = e->rows;
   for (int32_t f = 0; f < s->n_features; f++) {
@@ -215,10 +240,13 @@ done:
 }
 
 /* An output that learns what is hidden looks for what comes next. */
-static void set_mask(ts_serve_state *s, const ts_task_config *x) {
+static ts_err set_mask(ts_serve_state *s, const ts_task_config *x) {
   const int32_t f =
       x->masked && *x->masked ? ts_feature_find(s->config, x->masked) : -1;
-  if (f >= 0) s->feature[f].mask = x->mask_id;
+  if (f < 0) return TS_OK;
+  s->feature[f].mask = x->mask_id;
+  if (x->mask_id >= 0 && x->mask_id < s->feature[f].table->rows) return TS_OK;
+  return wrong(&s->file, "deck");
 }
 
 static ts_err set_features(ts_serve_state *s) {
@@ -232,13 +260,13 @@ static ts_err set_features(ts_serve_state *s) {
   if (times >= 0) s->feature[times].is_times = true;
   for (int32_t f = 0; f < s->n_features; f++) s->feature[f].mask = -1;
   for (int32_t k = 0; k < c->model.n_tasks; k++)
-    set_mask(s, &c->model.tasks[k]);
+    TS_DO(set_mask(s, &c->model.tasks[k]));
   for (int32_t f = 0; f < s->n_features; f++) {
     set_encoding(s, f);
     if (s->feature[f].encoding == TS_SERVE_WORDS) TS_DO(set_words(s, f));
     TS_DO(set_positions(s, f));
   }
-  return TS_OK;
+  return set_weighted(s);
 }
 
 /* ---- the whole ----------------------------------------------------------- */
@@ -249,12 +277,21 @@ static ts_err read_deck(ts_serve_state *s) {
   TS_DO(text_of(s, "format", &format));
   TS_DO(text_of(s, "scales", &scales));
   TS_DO(text_of(s, "negatives", &negatives));
-  /* A file is only data: no other one is read for it. */
-  if (!*deck || strstr(deck, "@include")) return wrong(&s->file, "deck");
+  /* A file is only data: no other one is read for it, and nothing of this
+   * process's environment. */
+  if (!*deck || strstr(deck, "@include") || strstr(deck, "${"))
+    return wrong(&s->file, "deck");
   TS_DO(ts_deck_parse(&s->config, deck, "/", NULL, 0));
-  s->rules = ts_serve_rules_of(format);
+  if (!ts_serve_rules_of(&s->rules, format))
+    return ts_fail(TS_ERR_CKPT,
+                   "%s: is of data of format \"%.80s\", which this version "
+                   "does not know",
+                   s->file.path, format);
   TS_DO(ts_scales_create(&s->scales, s->config, ts_serve_transform(s->rules)));
   TS_DO(ts_scales_load(s->scales, scales));
+  if (s->scales &&
+      ts_scales_n_dense(s->scales) != s->config->model.dense_features)
+    return wrong(&s->file, "deck");
   s->dense_width = ts_dense_width(s->config);
   s->negatives = strtod(negatives, NULL);
   if (!(s->negatives > 0 && s->negatives <= 1))

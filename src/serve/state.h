@@ -3,6 +3,7 @@
  * Functions are Local. */
 #pragma once
 
+#include "io/datetime.h"
 #include "io/scales.h"
 #include "serve/file.h"
 #include "serve/rows.h"
@@ -10,7 +11,8 @@
 /* Whose rules ids and words go by: io/csv_cells.c, io/criteo.c,
  * io/dataset_columns.c. */
 typedef enum { TS_SERVE_CSV, TS_SERVE_CRITEO, TS_SERVE_NUMBERS } ts_serve_rules;
-ts_serve_rules ts_serve_rules_of(const char *format);
+/* Of the training data's FORMAT; false where there is none of that name. */
+bool ts_serve_rules_of(ts_serve_rules *, const char *format);
 /* The transform of dense columns that the deck gives none: of ts_scales_create.
  */
 const char *ts_serve_transform(ts_serve_rules);
@@ -37,6 +39,8 @@ typedef struct ts_serve_feature {
   bool is_times;     /* its ids are times, and no rows */
   bool missing_word; /* CSV: a missing one is a word, too .. */
   bool missing_none; /* .. or no id: of lists, weights and numbers */
+  bool is_list, crosses;
+  ts_time_part part;
   const int64_t *at; /* (n_words) where words begin in text */
   const char *text;
   int64_t n_words;

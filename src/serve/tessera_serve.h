@@ -58,17 +58,17 @@ TSERVE_API int32_t
 tserve_n_outputs(const tserve_model *); /* numbers a sample */
 TSERVE_API const char *tserve_feature(const tserve_model *, int32_t i);
 TSERVE_API const char *tserve_output(const tserve_model *, int32_t i);
-/* Rows of the table of feature I, and numbers a row. */
-TSERVE_API int64_t tserve_rows(const tserve_model *, int32_t i);
+/* Rows of the table of feature I, of what is served now, and numbers a row. */
+TSERVE_API int64_t tserve_rows(tserve_model *, int32_t i);
 TSERVE_API int32_t tserve_dim(const tserve_model *, int32_t i);
 
 /* ---- a batch ------------------------------------------------------------- */
 
 /* A feature's ids, or words, of each sample: as they stand in the data that the
  * model was trained on; what they become of them (a vocabulary, a hash, a
- * remainder, a bucket) is in the file.  Of a feature that is made of several
- * columns the word has a tab between theirs.  A feature may have none: N_IDS
- * 0. */
+ * remainder, a bucket, a part of a time) is in the file.  Of a feature that is
+ * made of several columns the word has a tab between theirs.  A feature may
+ * have none: N_IDS 0. */
 typedef struct tserve_bags {
   const int64_t *ids;       /* (n_ids), or NULL: */
   const char *const *words; /* (n_ids), NUL behind each */
@@ -82,7 +82,8 @@ typedef struct tserve_bags {
 
 typedef struct tserve_batch {
   int32_t n;                   /* samples */
-  const float *dense;          /* (n, n_dense) as in the data, NAN: missing */
+  const float *dense;          /* (n, n_dense) as in the data (of a time's part
+                                  that part), NAN: missing */
   int32_t same_dense;          /* 1: (1, n_dense), every sample's */
   const tserve_bags *features; /* (n_features) */
 } tserve_batch;

@@ -1,141 +1,18 @@
 /* write.c - the file that is served, part by part: what differs from the base's
  * where there is one. */
-#include "serve/write.h"
+#include "serve/write_impl.h"
 
 #include <fcntl.h>
 #include <libgen.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "base/features.h"
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/mem.h"
-#include "dense/param_optim.h"
-#include "io/deck.h"
 
 enum { BLOCK = 4 << 20 };
-
-/* A part that is to be written: of text, or of a tensor. */
-typedef struct ts_part {
-  char *name;
-  const void *data;            /* of text and numbers */
-  const ts_tensor_out *tensor; /* NULL: DATA is it */
-  bool is_table;
-  ts_serve_entry entry;
-} ts_part;
-
-typedef struct ts_serve_writer {
-  ts_serve_out *out;
-  const char *path;
-  ts_str part; /* the name while it is written */
-  int fd;
-  ts_part *item; /* (n) */
-  int32_t n, room;
-  ts_str deck, names;
-  char negatives[32];
-  ts_serve_entry *index; /* (n_written) */
-  int32_t n_written;
-  ts_serve_file base; /* fd -1: none */
-  int64_t at;         /* end of what is written */
-  uint64_t seal;
-  /* of a block */
-  float *x;
-  char *packed;
-  int64_t *changed; /* rows of a table that differ */
-  int64_t n_changed, changed_room;
-  char *rows; /* and they themselves, packed */
-  int64_t rows_room;
-} ts_serve_writer;
-
-/* ---- what there is ------------------------------------------------------- */
-
-static ts_err add(ts_serve_writer *w, const ts_part *like, const char *head,
-                  const char *name) {
-  ts_str full = {0};
-  if (w->n == w->room) {
-    const int32_t more = 2 * w->room + 64;
-    TS_DO(ts_mem_extend(&w->item, w->room, more, sizeof *w->item,
-                        TS_TAG_CHECKPOINT));
-    w->room = more;
-  }
-  TS_DO(ts_str_append(&full, "%s%s", head, name));
-  w->item[w->n] = *like;
-  w->item[w->n++].name = full.text;
-  return TS_OK;
-}
-
-static ts_err add_data(ts_serve_writer *w, const char *head, const char *name,
-                       uint32_t kind, const void *data, int64_t n) {
-  const ts_part p = {.data = data, .entry = {.rows = n, .kind = kind}};
-  return add(w, &p, head, name);
-}
-
-static ts_err add_text(ts_serve_writer *w, const char *name, const char *text) {
-  return add_data(w, "", name, TS_PART_BYTES, text, (int64_t)strlen(text) + 1);
-}
-
-/* Words of each feature by its number. */
-static ts_err add_words(ts_serve_writer *w) {
-  for (int32_t f = 0; f < ts_feature_count(w->out->config); f++) {
-    char number[16];
-    ts_words words;
-    if (!w->out->words || !ts_vocabularies_words(w->out->words, f, &words))
-      continue;
-    const char *last = words.n ? ts_words_at(&words, words.n - 1) : NULL;
-    const int64_t bytes = last ? last + strlen(last) + 1 - words.text : 0;
-    snprintf(number, sizeof number, "%d", f);
-    TS_DO(add_data(w, "words/", number, TS_PART_I64, words.at, words.n));
-    TS_DO(add_data(w, "text/", number, TS_PART_BYTES, words.text, bytes));
-  }
-  return TS_OK;
-}
-
-static ts_err is_table(bool *yes, const ts_config *c, const char *name) {
-  *yes = false;
-  for (int32_t t = 0; t < c->n_tables && !*yes; t++) {
-    ts_str own = {0};
-    const ts_err err = ts_param_table_name(&own, &c->tables[t]);
-    *yes = err == TS_OK && !strcmp(own.text, name);
-    ts_str_reset(&own);
-    TS_DO(err);
-  }
-  return TS_OK;
-}
-
-static ts_err add_tensors(ts_serve_writer *w) {
-  const ts_tensors_out *m = w->out->model;
-  for (int32_t i = 0; i < m->n; i++) {
-    const ts_tensor_out *t = &m->item[i];
-    ts_part p = {.tensor = t, .entry = {.rows = t->rows, .cols = t->cols}};
-    TS_DO(is_table(&p.is_table, w->out->config, t->name));
-    p.entry.kind = p.is_table ? w->out->tables
-                   : t->cols  ? w->out->dense
-                              : TS_ROWS_F32;
-    TS_DO(add(w, &p, "model/", t->name));
-  }
-  return TS_OK;
-}
-
-static int by_name(const void *a, const void *b) {
-  return strcmp(((const ts_part *)a)->name, ((const ts_part *)b)->name);
-}
-
-static ts_err list(ts_serve_writer *w) {
-  TS_DO(ts_deck_print(&w->deck, w->out->config));
-  TS_DO(add_text(w, "deck", w->deck.text));
-  TS_DO(add_text(w, "format", w->out->format));
-  TS_DO(add_text(w, "scales", w->out->scales));
-  snprintf(w->negatives, sizeof w->negatives, "%.17g", w->out->negatives);
-  TS_DO(add_text(w, "negatives", w->negatives));
-  TS_DO(add_words(w));
-  TS_DO(add_tensors(w));
-  qsort(w->item, (size_t)w->n, sizeof *w->item, by_name);
-  return ts_mem_array(&w->index, 2 * (int64_t)w->n, sizeof *w->index,
-                      TS_TAG_CHECKPOINT);
-}
 
 /* ---- bytes --------------------------------------------------------------- */
 
@@ -166,9 +43,11 @@ static const ts_serve_entry *in_base(const ts_serve_writer *w,
   return w->base.fd < 0 ? NULL : ts_serve_find(&w->base, "", name);
 }
 
-static bool is_same(const ts_serve_entry *a, const ts_serve_entry *b) {
+/* The base has the same part. */
+static bool is_same(const ts_serve_writer *w, const ts_part *p) {
+  const ts_serve_entry *a = in_base(w, p->name), *b = &p->entry;
   return a && a->kind == b->kind && a->rows == b->rows && a->cols == b->cols &&
-         a->crc == b->crc;
+         !memcmp(ts_serve_at(&w->base, a), p->data, (size_t)b->bytes);
 }
 
 static ts_err write_data(ts_serve_writer *w, ts_part *p) {
@@ -176,7 +55,7 @@ static ts_err write_data(ts_serve_writer *w, ts_part *p) {
   e->bytes = ts_serve_bytes(e->kind, e->rows, e->cols);
   e->crc = ts_crc32c(0, p->data, (size_t)e->bytes);
   w->seal = ts_serve_seal(w->seal, p->name, e);
-  if (is_same(in_base(w, p->name), e)) return TS_OK;
+  if (is_same(w, p)) return TS_OK;
   align(w);
   const int64_t at = w->at;
   TS_DO(put(w, p->data, e->bytes));
@@ -185,33 +64,31 @@ static ts_err write_data(ts_serve_writer *w, ts_part *p) {
 
 /* ---- weights ------------------------------------------------------------- */
 
-static ts_err room_for_changed(ts_serve_writer *w, int64_t row_bytes) {
-  const int64_t more = 2 * w->changed_room + 1024, n = w->n_changed;
-  if (n == w->changed_room) {
-    TS_DO(ts_mem_extend(&w->changed, n, more, sizeof *w->changed,
+static ts_err add_changed(ts_serve_writer *w, int64_t row) {
+  const int64_t more = 2 * w->changed_room + 1024;
+  if (w->n_changed == w->changed_room) {
+    TS_DO(ts_mem_extend(&w->changed, w->n_changed, more, sizeof *w->changed,
                         TS_TAG_CHECKPOINT));
     w->changed_room = more;
   }
-  if ((n + 1) * row_bytes <= w->rows_room) return TS_OK;
-  const int64_t bytes =
-      2 * w->rows_room + (row_bytes > BLOCK ? row_bytes : BLOCK);
-  TS_DO(ts_mem_resize(&w->rows, (size_t)w->rows_room, (size_t)bytes,
-                      TS_TAG_CHECKPOINT));
-  w->rows_room = bytes;
+  w->changed[w->n_changed++] = row;
   return TS_OK;
 }
 
-/* Rows [row0, row0 + n) that differ from those of OLD are kept. */
-static ts_err keep_changed(ts_serve_writer *w, const char *old, int64_t row0,
-                           int64_t n, int64_t row_bytes) {
+/* Of rows [row0, row0 + n) those that differ from OLD's go to the file. */
+static ts_err put_changed(ts_serve_writer *w, const char *old, int64_t row0,
+                          int64_t n, int64_t row_bytes) {
+  char *to = w->packed;
   for (int64_t i = 0; i < n; i++) {
     const char *row = w->packed + i * row_bytes;
     if (!memcmp(row, old + (row0 + i) * row_bytes, (size_t)row_bytes)) continue;
-    TS_DO(room_for_changed(w, row_bytes));
-    memcpy(w->rows + w->n_changed * row_bytes, row, (size_t)row_bytes);
-    w->changed[w->n_changed++] = row0 + i;
+    TS_DO(add_changed(w, row0 + i));
+    memmove(to, row, (size_t)row_bytes);
+    to += row_bytes;
   }
-  return TS_OK;
+  w->changed_crc =
+      ts_crc32c(w->changed_crc, w->packed, (size_t)(to - w->packed));
+  return put(w, w->packed, to - w->packed);
 }
 
 /* Rows of T become bytes of KIND, COLS a row. */
@@ -227,7 +104,8 @@ static ts_err pack(ts_serve_writer *w, const ts_part *p, int64_t row0,
   return TS_OK;
 }
 
-/* All of P to the file, or with OLD what differs of it to memory. */
+/* All of P to the file; with OLD, what the base has, of a table the rows that
+ * differ, of a parameter nothing. */
 static ts_err stream(ts_serve_writer *w, ts_part *p, const char *old) {
   ts_serve_entry *e = &p->entry;
   const int64_t cols = e->cols ? e->cols : 1;
@@ -239,29 +117,32 @@ static ts_err stream(ts_serve_writer *w, ts_part *p, const char *old) {
     const int64_t n = e->rows - row < each ? e->rows - row : each;
     TS_DO(pack(w, p, row, n, cols));
     e->crc = ts_crc32c(e->crc, w->packed, (size_t)(n * row_bytes));
-    TS_DO(old ? keep_changed(w, old, row, n, row_bytes)
-              : put(w, w->packed, n * row_bytes));
+    if (!old)
+      TS_DO(put(w, w->packed, n * row_bytes));
+    else if (p->is_table)
+      TS_DO(put_changed(w, old, row, n, row_bytes));
+    else
+      w->differs |= memcmp(w->packed, old + row * row_bytes,
+                           (size_t)(n * row_bytes)) != 0;
   }
   return TS_OK;
 }
 
-/* A table's rows that differ, and which these are. */
-static ts_err write_changed(ts_serve_writer *w, const ts_part *p) {
+/* The entries of a table's rows that differ, which stand at AT, and of the list
+ * of them. */
+static ts_err note_changed(ts_serve_writer *w, const ts_part *p, int64_t at) {
   const char *name = p->tensor->name;
   const int64_t n = w->n_changed, list_bytes = n * (int64_t)sizeof *w->changed;
-  const int64_t bytes = ts_serve_bytes(p->entry.kind, n, p->entry.cols);
   ts_serve_entry rows = p->entry;
   rows.rows = n;
-  rows.bytes = bytes;
-  rows.crc = ts_crc32c(0, w->rows, (size_t)bytes);
+  rows.bytes = ts_serve_bytes(rows.kind, n, rows.cols);
+  rows.crc = w->changed_crc;
   const ts_serve_entry which = {
       .bytes = list_bytes,
       .rows = n,
       .kind = TS_PART_I64,
       .crc = ts_crc32c(0, w->changed, (size_t)list_bytes)};
-  align(w);
-  TS_DO(note(w, &rows, w->at, "model/", name));
-  TS_DO(put(w, w->rows, bytes));
+  TS_DO(note(w, &rows, at, "model/", name));
   align(w);
   TS_DO(note(w, &which, w->at, "rows/", name));
   return put(w, w->changed, list_bytes);
@@ -280,41 +161,44 @@ static ts_err write_tensor(ts_serve_writer *w, ts_part *p) {
                    "--base %s: %s has another shape or type there, or is not "
                    "there: export a whole file",
                    w->out->base, p->tensor->name);
-  const bool delta = b && p->is_table;
   w->n_changed = 0;
+  w->changed_crc = 0;
+  w->differs = false;
   align(w);
   const int64_t at = w->at;
-  TS_DO(stream(w, p, delta ? ts_serve_at(&w->base, b) : NULL));
+  TS_DO(stream(w, p, b ? ts_serve_at(&w->base, b) : NULL));
   w->seal = ts_serve_seal(w->seal, p->name, e);
   if (p->is_table) {
     w->out->n_rows += e->rows;
-    w->out->n_changed += delta ? w->n_changed : e->rows;
+    w->out->n_changed += b ? w->n_changed : e->rows;
   }
-  if (delta) return w->n_changed ? write_changed(w, p) : TS_OK;
+  if (b && !w->n_changed && !w->differs) return TS_OK;
+  if (b && p->is_table) return note_changed(w, p, at);
+  if (b) { /* a parameter is there whole, or not */
+    e->crc = 0;
+    TS_DO(stream(w, p, NULL));
+  }
   return note(w, e, at, "", p->name);
 }
 
 /* ---- the whole ----------------------------------------------------------- */
 
 static ts_err make_room(ts_serve_writer *w) {
-  int64_t most = 1, packed = 1;
+  int64_t most = 1;
   const ts_tensors_out *m = w->out->model;
   for (int32_t i = 0; i < m->n; i++) {
     const int64_t cols = m->item[i].cols;
     if (cols > most) most = cols;
   }
   if (most < BLOCK / 4) most = BLOCK / 4;
-  packed =
-      4 * most + 16 * most; /* a scale and a bias of each number, at most */
   TS_DO(ts_mem_many(w->x, most, CHECKPOINT));
-  return ts_mem_many(w->packed, packed, CHECKPOINT);
+  /* A row of one number is 12 bytes of int8. */
+  return ts_mem_many(w->packed, 12 * most, CHECKPOINT);
 }
 
-/* Entries in the order of their names, which rows/ are not written in. */
-static const char *sorted_names;
-static int by_entry_name(const void *a, const void *b) {
-  return strcmp(sorted_names + ((const ts_serve_entry *)a)->name,
-                sorted_names + ((const ts_serve_entry *)b)->name);
+static int by_entry_name(const void *a, const void *b, void *names) {
+  return strcmp((char *)names + ((const ts_serve_entry *)a)->name,
+                (char *)names + ((const ts_serve_entry *)b)->name);
 }
 
 static ts_err write_index(ts_serve_writer *w) {
@@ -326,8 +210,9 @@ static ts_err write_index(ts_serve_writer *w) {
                      .base = w->base.fd >= 0 ? w->base.head.seal : 0};
   const size_t bytes = (size_t)w->n_written * sizeof *w->index;
   if (!w->names.n_bytes) TS_DO(ts_str_append_bytes(&w->names, "", 1));
-  sorted_names = w->names.text;
-  qsort(w->index, (size_t)w->n_written, sizeof *w->index, by_entry_name);
+  /* rows/ were written beside model/. */
+  qsort_r(w->index, (size_t)w->n_written, sizeof *w->index, by_entry_name,
+          w->names.text);
   align(w);
   h.index = w->at;
   h.names = (uint32_t)w->names.n_bytes;
@@ -339,14 +224,26 @@ static ts_err write_index(ts_serve_writer *w) {
   return ts_pwrite(w->fd, &h, sizeof h, 0, w->part.text, TS_ERR_IO);
 }
 
+/* A base that is no good is a mistake of the command's, not of the checkpoint.
+ */
 static ts_err open_base(ts_serve_writer *w) {
-  if (!w->out->base) return TS_OK;
-  TS_DO(ts_serve_open(&w->base, w->out->base));
+  const char *base = w->out->base;
+  ts_err_record fault;
+  if (!base) return TS_OK;
+  if (ts_file_is_same(base, w->path) || ts_file_is_same(base, w->part.text))
+    return ts_fail(TS_ERR_USAGE,
+                   "--base %s: is the file that would be written: a delta is "
+                   "a file of its own",
+                   base);
+  if (ts_serve_open(&w->base, base) != TS_OK) {
+    ts_err_take(&fault);
+    return ts_fail(TS_ERR_USAGE, "--base %s", fault.text);
+  }
   if (!w->base.head.base) return TS_OK;
   return ts_fail(TS_ERR_USAGE,
                  "--base %s: is a delta itself; name the whole file that it is "
                  "over",
-                 w->out->base);
+                 base);
 }
 
 static ts_err sync_folder_of(const char *path) {
@@ -360,10 +257,10 @@ static ts_err sync_folder_of(const char *path) {
 static ts_err write_all(ts_serve_writer *w) {
   w->seal = TS_FNV_START;
   w->at = TS_SERVE_HEAD;
-  TS_DO(list(w));
+  TS_DO(ts_serve_list(w));
+  TS_DO(ts_str_append(&w->part, "%s.part", w->path));
   TS_DO(open_base(w));
   TS_DO(make_room(w));
-  TS_DO(ts_str_append(&w->part, "%s.part", w->path));
   w->fd = ts_file_open(w->part.text, O_RDWR | O_CREAT | O_TRUNC);
   if (w->fd < 0) return ts_fail_errno(TS_ERR_IO, w->part.text);
   for (int32_t i = 0; i < w->n; i++)
@@ -387,6 +284,6 @@ ts_err ts_serve_write(ts_serve_out *out, const char *path) {
   ts_str_reset(&w.part);
   ts_str_reset(&w.deck);
   ts_str_reset(&w.names);
-  ts_mem_free_all(w.item, w.index, w.x, w.packed, w.changed, w.rows);
+  ts_mem_free_all(w.item, w.index, w.x, w.packed, w.changed);
   return err;
 }

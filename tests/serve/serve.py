@@ -170,6 +170,87 @@ def tower(s, path):
     print("yes")
 
 
+# ---- the rules of ids, words and numbers --------------------------------------
+
+
+def rules_data(s, path):
+    import random
+    r = random.Random(3)
+    words, some = ["red", "blue", "green", "NA", "", "rare"], lambda a: r.choice(a)
+    with open(path, "w") as f:
+        f.write("label,x0,x1,x2,x3,word,hashed,number,bucket,time,list,weighted\n")
+        for i in range(120):
+            number = some(["7", "-3", "-1", "18446744073709551610", "45", "NA", "123456789012"])
+            time = f"2024-01-{i % 28 + 1:02d} {some(['03', '10', '23'])}:00:00"
+            items = some(["", "NA", "a", "a|b", "a||c", "NA|b", "c|b|a|d", "d|a"])
+            weighted = some(["", "p:0.5", "q", "NA", "p:2", "r:0"])
+            x = [some(["", "NA", f"{r.random() * 9:.3f}", "2", "0"]) for _ in range(4)]
+            f.write(",".join([str(i % 2), *x, some(words), some(["u", "v", "NA", "w,"[:1], "-1"]), number,
+                              some(["", "NA", f"{r.random():.2f}"]), time, items, weighted]) + "\n")
+
+
+def rules(s, path, predictions):
+    import h5py
+    rows = read_csv(path)
+
+    def one(r, name):
+        if name == "both":
+            return [r["word"] + "\t" + r["hashed"]]
+        if name == "hour":
+            return [r["time"]]
+        if name in ("list", "last", "places"):
+            return [] if r["list"] in ("", "NA", "-1") else r["list"].split("|")
+        if name == "weighted":
+            word, _, w = r[name].partition(":")
+            return [(word, float(w) if w else 1.0)]
+        return [r[name]]
+    dense = [[number(r[f"x{d}"], ("", "NA", "-1")) for d in range(4)] for r in rows]
+    features = [[one(r, name) for r in rows] for name in s.features]
+    want = h5py.File(predictions)["predictions"][:].tolist()
+    got = [x[0] for x in s.score(len(rows), dense, features)]
+    bad = [(i, a, b) for i, (a, b) in enumerate(zip(got, want)) if abs(a - b) > 1e-6]
+    assert len(want) == len(got) == 120 and not bad, (bad[0], rows[bad[0][0]], len(bad))
+    # numbers that the words are
+    at = s.features.index("number")
+    small = [r for r in rows if r["number"] in ("7", "-3", "-1", "45")]
+    parts = [[one(r, name) for r in small] for name in s.features]
+    d = [[number(r[f"x{k}"], ("", "NA", "-1")) for k in range(4)] for r in small]
+    words = s.score(len(small), d, parts)
+    parts[at] = [[int(r["number"])] for r in small]
+    assert words == s.score(len(small), d, parts)
+
+
+def dataset_data(s, path):
+    import h5py, random
+    r = random.Random(5)
+    n, ids, at = 120, [], [0]
+    for i in range(n):
+        ids += [r.choice([3, 17, 59, 60, 1 << 40, 5, -2]) for _ in range(r.randrange(4))]
+        at.append(len(ids))
+    with h5py.File(path, "w") as f:
+        f.attrs["format"], f.attrs["version"], f.attrs["num_samples"] = "tessera-dataset", 1, n
+        f["labels"] = [[float(i % 2)] for i in range(n)]
+        f["dense"] = [[r.random()] for _ in range(n)]
+        f["sparse/f/values"], f["sparse/f/offsets"] = ids, at
+        f["sparse/g/values"] = [r.randrange(100) for _ in range(n)]
+        for name in ("labels", "dense"):
+            data = f[name][:].astype("f4")
+            del f[name]
+            f[name] = data
+
+
+def dataset(s, path, predictions):
+    import h5py
+    with h5py.File(path) as f:
+        n, at, ids = len(f["labels"]), f["sparse/f/offsets"][:], f["sparse/f/values"][:].tolist()
+        lists = [[ids[at[i]:at[i + 1]] for i in range(n)], [[int(x)] for x in f["sparse/g/values"][:]]]
+        dense = f["dense"][:].tolist()
+    want = h5py.File(predictions)["predictions"][:].tolist()
+    got = [x[0] for x in s.score(n, dense, lists)]
+    bad = [(i, a, b, lists[0][i]) for i, (a, b) in enumerate(zip(got, want)) if abs(a - b) > 1e-6]
+    assert not bad, (bad[0], len(bad))
+
+
 def main():
     lib, path, command, *rest = sys.argv[1:]
     s = Serve(lib, path)
