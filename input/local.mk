@@ -18,6 +18,7 @@ nobase_dist_pkgdata_DATA += \
   input/mlperf_hstu.deck \
   input/mlperf_hstu_small.deck \
   input/quickstart.deck \
+  input/serve.py \
   input/topology_example \
   input/topology_h200 \
   $(zoo_decks)

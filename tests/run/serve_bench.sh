@@ -1,6 +1,7 @@
 #!/bin/sh
 # serve_bench.sh - tessera serve-bench: its figures hang together, and the
-# batches that it writes have the scores that it writes.  seconds: 120
+# batches that it writes have the scores that it writes; input/serve.py has
+# them, too.  seconds: 120
 . "$srcdir/tests/support/common.sh"
 command -v python3 > /dev/null || { echo "needs python3"; exit 77; }
 cd "$work" || exit 99
@@ -20,7 +21,7 @@ check "one line" holds serve 'len(rows) == 1 and rows[0]["batch"] == 5 and rows[
 
 check "files" bench --batch 7 --threads 2 --ids 3 --zipf 0 --dump dumped
 cat > compare.py <<'PY'
-import array, sys
+import array, os, subprocess, sys
 sys.path.insert(0, sys.argv[1])
 import serve
 def read(name, kind):
@@ -44,8 +45,14 @@ for b in range(batches):
     scores = [x for row in model.score(n, rows, lists) for x in row]
     assert scores == list(out[b * len(scores):(b + 1) * len(scores)]), b
 assert len(set(out)) > 50
+# The example takes no weights; no ids are no words.
+lists = [[[str(i * 7 % 5) for i in range(f + k)] for k in range(n)] for f in range(features)]
+text = "".join(",".join([repr(x) for x in rows[k]] + ["|".join(of[k]) for of in lists]) + "\n" for k in range(n))
+said = subprocess.run([sys.executable, sys.argv[3], "file"], input=text, capture_output=True, text=True, check=True,
+                      env=dict(os.environ, TESSERA_SERVE=sys.argv[2])).stdout
+assert [float(x) for x in said.split()] == [x for row in model.score(n, rows, lists) for x in row], said
 PY
-check "their scores" python3 compare.py "$srcdir/tests/serve" "${TESSERA%/*}/libtessera_serve.so"
+check "their scores" env PYTHONDONTWRITEBYTECODE=1 python3 compare.py "$srcdir/tests/serve" "${TESSERA%/*}/libtessera_serve.so" "$srcdir/input/serve.py"
 
 fails() { # CODE TEXT command...
   code=$1 text=$2; shift 2
