@@ -40,14 +40,15 @@ static ts_err bad_id(ts_csv *s, ts_batch_store *to, int32_t feature,
                      int64_t id) {
   const ts_config *c = s->base.config;
   const ts_table_config *t = to->of[feature].table;
+  char place[4200];
   const bool full = s->base.n_bad_ids >= c->data.max_bad;
   if (c->data.on_bad_id == TS_ON_BAD_STOP || full)
     return ts_fail(
         TS_ERR_DATA,
-        "%s:%lld: feature %s: id %lld is not a row of table %s, "
-        "which has %lld rows%s",
-        s->lines.path, (long long)ts_lines_number(&s->lines, s->line),
-        to->of[feature].name, (long long)id, t->name, (long long)t->rows,
+        "%s: feature %s: id %lld is not a row of table %s, which has %lld "
+        "rows%s",
+        ts_csv_place(s, place), to->of[feature].name, (long long)id, t->name,
+        (long long)t->rows,
         full ? " (data.max_bad is reached)"
              : "; data.on_bad_id = \"drop\" leaves such ids out");
   s->base.n_bad_ids++;
@@ -70,15 +71,18 @@ ts_err ts_csv_bags_add(ts_csv *s, ts_batch_store *to, int32_t feature,
                        int64_t i) {
   ts_csv_bags *b = &s->bags[feature];
   const int64_t rows = to->of[feature].rows;
-  ts_field rest = ts_csv_word(s, feature), item;
+  ts_csv_items items;
+  ts_field item;
   float weight;
-  if (ts_csv_is_missing(s, &rest)) return TS_OK;
+  if (!ts_csv_items_of(s, feature, &items)) return TS_OK;
   const int64_t most = b->newest ? 0 : b->max_length;
   while (!(most && b->lengths[i] == most) &&
-         ts_csv_item(s, feature, &rest, &item, &weight)) {
+         ts_csv_item(s, feature, &items, &item, &weight)) {
     if (isnan(weight))
       ts_csv_wrong(s, s->sparse[feature], "an id's weight is no number");
-    const int64_t id = ts_csv_id(s, feature, &item, rows);
+    const int64_t id = items.is_whole
+                           ? ts_csv_whole_id(s, feature, items.whole, rows)
+                           : ts_csv_id(s, feature, &item, rows);
     if (feature == to->times && (id < 0 || id >= rows))
       ts_csv_wrong(s, s->sparse[feature], "a time is a number from 0 on");
     if (!*s->why && (id < 0 || id >= rows)) {

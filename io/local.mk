@@ -1,4 +1,13 @@
 tessera_sources += \
+  io/columnar.c \
+  io/columnar.h \
+  io/columnar_cells.c \
+  io/columnar_cells.h \
+  io/columnar_keys.c \
+  io/columnar_keys.h \
+  io/columnar_source.c \
+  io/arrow_abi.h \
+  io/parquet.h \
   io/arrays.c \
   io/arrays.h \
   io/batch.h \
@@ -46,6 +55,7 @@ tessera_sources += \
   io/csv_look.c \
   io/csv_names.c \
   io/csv_names.h \
+  io/csv_table.c \
   io/csv_survey.c \
   io/csv_survey.h \
   io/dataset.c \
@@ -186,3 +196,18 @@ tessera_sources += \
   io/word_list.h \
   io/zip.c \
   io/zip.h
+
+# Arrow's C++ library is met in one file, where it is there.
+EXTRA_DIST += io/parquet.cc io/parquet_none.c
+arrow_objects =
+if HAVE_ARROW
+arrow_objects += io/parquet.o
+else
+tessera_sources += io/parquet_none.c
+endif
+io/parquet.o: io/parquet.cc
+	@$(MKDIR_P) $(@D)
+	$(AM_V_CXX)$(CXX) $(CXXFLAGS) -I. $(AM_CPPFLAGS) $(ARROW_CXXFLAGS) \
+	  -MD -MP -MF $(@:.o=.d) -c -o $@ $(srcdir)/io/parquet.cc
+-include $(arrow_objects:.o=.d)
+MOSTLYCLEANFILES += io/parquet.o io/parquet.d

@@ -175,6 +175,7 @@ ts_err ts_subset_take(ts_source **source, uint64_t *kept) {
   set_ops(s);
   s->base.info.n_samples = left;
   s->base.info.period = 0;
+  s->base.info.groups = NULL;
   s->base.info.bytes =
       (int64_t)((double)inner->info.bytes * (double)left / (double)n);
   *source = &s->base;

@@ -1,0 +1,48 @@
+/* columnar.h - files of columns (io/parquet.h) as numbered rows, read from any
+ * place: groups of rows are decoded whole, the wanted columns only, and the one
+ * that is likely to be next by a thread of its own.
+ *
+ * Columns are those of the first file, found by their names in the others, and
+ * behind them keys of folders: data/day=3/x.parquet has the column day, a text.
+ * Functions are Local unless they say Collective or Enqueues. */
+#pragma once
+
+#include "base/config.h"
+#include "io/columnar_cells.h"
+#include "runtime/comm.h"
+
+typedef struct ts_columnar ts_columnar;
+
+/* Collective over COMM: agrees on errors. */
+ts_err ts_columnar_open(ts_columnar **, const ts_strings *paths, ts_comm *);
+void ts_columnar_close(ts_columnar *); /* NULL is fine */
+int64_t ts_columnar_n_rows(const ts_columnar *);
+int64_t ts_columnar_bytes(const ts_columnar *); /* of the files */
+int32_t ts_columnar_n_columns(const ts_columnar *);
+const char *ts_columnar_name(const ts_columnar *, int32_t column);
+/* Where groups begin (*n + 1), the end of the last one included. */
+const int64_t *ts_columnar_groups(const ts_columnar *, int64_t *n);
+
+/* The end of ROW's group. */
+int64_t ts_columnar_end(const ts_columnar *, int64_t row);
+
+/* COLUMN is asked for; before rows are read.  An error where a file lacks it,
+ * or has it of a type that is not known. */
+ts_err ts_columnar_want(ts_columnar *, int32_t column);
+/* Whether wanted COLUMN has lists, in any file, and of pairs or maps. */
+bool ts_columnar_is_list(const ts_columnar *, int32_t column, bool *weighted);
+/* Groups stay once they are decoded: rows are taken from anywhere. */
+void ts_columnar_keep(ts_columnar *);
+
+/* The N ROWS may be turned to without more reading; row AHEAD is likely to be
+ * wanted soon; -1: not known. */
+ts_err ts_columnar_hold(ts_columnar *, const int64_t *rows, int64_t n,
+                        int64_t ahead);
+/* Turns to ROW, whose group is held. */
+void ts_columnar_turn(ts_columnar *, int64_t row);
+/* The cells that wanted COLUMN of the row at hand is in, at *I; NULL: it is
+ * missing (ts_cells_of). */
+const ts_cells *ts_columnar_cell(const ts_columnar *, int32_t column,
+                                 int64_t *i);
+/* The file of the row at hand, and its number there, from 0. */
+const char *ts_columnar_place(const ts_columnar *, int64_t *row);
