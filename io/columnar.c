@@ -29,6 +29,8 @@ typedef struct ts_slot {
   bool held, failed;
   struct ArrowArray data;
   ts_cells **cells; /* (n_columns) those of wanted columns */
+  int64_t **memos;  /* (n_memos) */
+  int64_t *memo_of; /* (n_memos) */
 } ts_slot;
 
 struct ts_columnar {
@@ -41,7 +43,7 @@ struct ts_columnar {
   bool *wanted, *is_list, *is_weighted; /* (n_columns) */
   int32_t *read, n_read;                /* own columns that are wanted */
   ts_slot **slots;
-  int32_t n_slots;
+  int32_t n_slots, n_memos;
   ts_slot *now, *coming; /* of the row at hand; of the thread */
   int64_t row;
   bool keep;
@@ -231,6 +233,10 @@ static void clear(const ts_columnar *t, ts_slot *s) {
     ts_cells_destroy(s->cells[i]);
     s->cells[i] = NULL;
   }
+  for (int32_t k = 0; s->memos && k < t->n_memos; k++) {
+    ts_mem_free(s->memos[k]);
+    s->memos[k] = NULL;
+  }
   s->data = (struct ArrowArray){0};
   s->group = -1;
 }
@@ -302,6 +308,8 @@ static ts_err take_slot(ts_slot **out, ts_columnar *t, int64_t group) {
     t->slots[t->n_slots++] = s;
     s->group = -1;
     TS_DO(ts_mem_many(s->cells, t->n_columns, INPUT));
+    TS_DO(ts_mem_many(s->memos, t->n_memos, INPUT));
+    TS_DO(ts_mem_many(s->memo_of, t->n_memos, INPUT));
   }
   s->group = group;
   *out = s;
@@ -394,6 +402,34 @@ const ts_cells *ts_columnar_cell(const ts_columnar *t, int32_t column,
   return ts_cells_of(t->now->cells[column], i);
 }
 
+int32_t ts_columnar_run(ts_columnar *t, const int64_t *rows, int32_t n) {
+  int32_t m = 1;
+  ts_columnar_turn(t, rows[0]);
+  while (m < n && has(t, t->now->group, rows[m])) m++;
+  return m;
+}
+
+const ts_cells *ts_columnar_column(const ts_columnar *t, int32_t column,
+                                   int64_t *first) {
+  *first = t->starts[t->now->group];
+  return column < t->n_own ? t->now->cells[column] : NULL;
+}
+
+void ts_columnar_memos(ts_columnar *t, int32_t n) {
+  t->n_memos = n;
+}
+
+ts_err ts_columnar_memo(ts_columnar *t, int64_t **out, int32_t k, int64_t n,
+                        int64_t of) {
+  ts_slot *s = t->now;
+  const bool known = s->memos[k] && s->memo_of[k] == of;
+  if (!s->memos[k]) TS_DO(ts_mem_array(&s->memos[k], n, 8, TS_TAG_INPUT));
+  if (!known) memset(s->memos[k], 0xff, (size_t)n * 8);
+  s->memo_of[k] = of;
+  *out = s->memos[k];
+  return TS_OK;
+}
+
 const char *ts_columnar_place(const ts_columnar *t, int64_t *row) {
   const ts_columnar_file *f = &t->files[t->groups[t->now->group].file];
   *row = t->row - f->first;
@@ -405,7 +441,8 @@ void ts_columnar_close(ts_columnar *t) {
   join(t);
   for (int32_t i = 0; i < t->n_slots; i++) {
     clear(t, t->slots[i]);
-    ts_mem_free_all(t->slots[i]->cells, t->slots[i]);
+    ts_mem_free_all(t->slots[i]->cells, t->slots[i]->memos,
+                    t->slots[i]->memo_of, t->slots[i]);
   }
   for (int32_t i = 0; i < t->n_files; i++) {
     ts_parquet_close(t->files[i].in);

@@ -187,12 +187,18 @@ static double float_at(const ts_cells *c, int64_t at) {
   return ((const double *)c->data)[at];
 }
 
+int64_t ts_cells_word(const ts_cells *c, int64_t i) {
+  if (ts_cells_is_missing(c, i)) return -1;
+  const int64_t word = c->width == 4 ? ((const int32_t *)c->data)[c->offset + i]
+                                     : whole_at(c, c->offset + i);
+  return word < c->items->n ? word : -1;
+}
+
 const ts_cells *ts_cells_of(const ts_cells *c, int64_t *i) {
   while (c->kind == TS_CELLS_WORDS) {
-    if (ts_cells_is_missing(c, *i)) return NULL;
-    *i = whole_at(c, c->offset + *i);
+    *i = ts_cells_word(c, *i);
     c = c->items;
-    if (*i < 0 || *i >= c->n) return NULL;
+    if (*i < 0) return NULL;
   }
   if (ts_cells_is_missing(c, *i)) return NULL;
   if (c->kind == TS_CELLS_FLOAT && isnan(float_at(c, c->offset + *i)))

@@ -55,6 +55,9 @@ static inline bool ts_cells_is_missing(const ts_cells *c, int64_t i) {
 /* The cells that cell *I is in, *I being its place there: for words, those of
  * the dictionary; NULL: it is missing, as is a float that is no number. */
 const ts_cells *ts_cells_of(const ts_cells *, int64_t *i);
+/* The number of the word that cell I is, of cells that are words; -1: it is
+ * missing. */
+int64_t ts_cells_word(const ts_cells *, int64_t i);
 /* Is text, once its dictionary is looked up. */
 bool ts_cells_is_text(const ts_cells *);
 
@@ -66,5 +69,12 @@ const char *ts_cells_text(const ts_cells *, int64_t i, size_t *n_bytes,
 bool ts_cells_number(const ts_cells *, int64_t i, double *x);
 /* Whole ones, times rounded down; false: it is none, or has over 64 bits. */
 bool ts_cells_whole(const ts_cells *, int64_t i, int64_t *x);
+/* columnar_gather.c: cells ROWS (n), row R being cell R - FIRST. */
+/* Numbers, NAN where they are missing; false: some are text. */
+bool ts_cells_numbers(const ts_cells *, double *to, const int64_t *rows,
+                      int64_t first, int32_t n);
+/* ts_cells_word. */
+void ts_cells_words(const ts_cells *, int64_t *to, const int64_t *rows,
+                    int64_t first, int32_t n);
 /* Where the items of list I are, [*from, *end). */
 void ts_cells_items(const ts_cells *, int64_t i, int64_t *from, int64_t *end);

@@ -96,14 +96,16 @@ static ts_err fill(ts_csv *s, ts_batch_store *b, int64_t i) {
   const int32_t n_tasks = s->base.info.n_tasks;
   for (int32_t k = 0; k < n_tasks; k++)
     b->labels[i * n_tasks + k] = ts_csv_label(s, k);
+  if (s->weight >= 0) b->weights[i] = ts_csv_weight(s);
+  if (s->all_filled) return TS_OK;
   for (int32_t d = 0; d < s->n_dense; d++) {
+    if (s->filled && s->filled[s->n_features + d]) continue;
     if (!ts_csv_dense(s, d, &x)) x = NAN;
     ts_scales_put(s->base.scales, d, x, b->dense + i * b->batch.n_dense);
   }
-  if (s->weight >= 0) b->weights[i] = ts_csv_weight(s);
   for (int32_t k = 0; k < s->n_features; k++) {
     const int64_t rows = b->of[k].rows;
-    if (ts_batch_store_is_same(b, k)) continue;
+    if (ts_batch_store_is_same(b, k) || (s->filled && s->filled[k])) continue;
     if (ts_csv_has_bags(&s->bags[k])) {
       TS_DO(ts_csv_bags_add(s, b, k, i));
       continue;
@@ -168,9 +170,33 @@ static ts_err end_batch(ts_csv *s, ts_batch_store *b) {
   return ts_batch_store_end(b);
 }
 
+/* ROWS of the table; AHEAD is likely to be wanted soon. */
+static ts_err fill_rows(ts_csv *s, ts_batch_store *b, const int64_t *rows,
+                        int32_t n, int64_t ahead) {
+  TS_DO(begin_batch(s, b, n));
+  TS_DO(ts_columnar_hold(s->table, rows, n, ahead));
+  TS_DO(ts_csv_table_fill(s, b, rows, n));
+  for (int32_t i = 0; i < n; i++) {
+    ts_filling filling = {b, rows[i] - i};
+    TS_DO(at_row(s, rows[i], fill_line, &filling));
+  }
+  return end_batch(s, b);
+}
+
+static ts_err read_rows(ts_csv *s, ts_batch_store *b, int64_t first,
+                        int32_t n) {
+  if (s->n_rows < n)
+    TS_DO(ts_mem_extend(&s->rows, s->n_rows, n, sizeof *s->rows, TS_TAG_INPUT));
+  if (s->n_rows < n) s->n_rows = n;
+  for (int32_t i = 0; i < n; i++) s->rows[i] = first + i;
+  const int64_t end = n ? ts_columnar_end(s->table, first + n - 1) : -1;
+  return fill_rows(s, b, s->rows, n, end < s->base.info.n_samples ? end : -1);
+}
+
 ts_err ts_csv_read(ts_source *src, ts_batch_store *b, int64_t first,
                    int32_t n) {
   ts_csv *s = (ts_csv *)src;
+  if (s->table) return read_rows(s, b, first, n);
   ts_filling filling = {b, first};
   TS_DO(begin_batch(s, b, n));
   TS_DO(ts_csv_each_line(s, first, n, fill_line, &filling));
@@ -180,12 +206,11 @@ ts_err ts_csv_read(ts_source *src, ts_batch_store *b, int64_t first,
 ts_err ts_csv_gather(ts_source *src, ts_batch_store *b, const int64_t *samples,
                      int32_t n) {
   ts_csv *s = (ts_csv *)src;
+  if (s->table) return fill_rows(s, b, samples, n, src->ahead);
   TS_DO(begin_batch(s, b, n));
-  if (s->table) TS_DO(ts_columnar_hold(s->table, samples, n, src->ahead));
   for (int32_t i = 0; i < n; i++) {
     ts_filling filling = {b, samples[i] - i};
-    TS_DO(s->table ? at_row(s, samples[i], fill_line, &filling)
-                   : ts_csv_each_line(s, samples[i], 1, fill_line, &filling));
+    TS_DO(ts_csv_each_line(s, samples[i], 1, fill_line, &filling));
   }
   return end_batch(s, b);
 }
@@ -277,7 +302,8 @@ void ts_csv_close(ts_source *src) {
   ts_csv_bags_free(s);
   ts_csv_values_free(s);
   ts_mem_free_all(s->label, s->where, s->label_kind, s->sparse, s->fields,
-                  s->header, s->names, s->rooms, s);
+                  s->header, s->names, s->rooms, s->quick, s->filled, s->rows,
+                  s);
 }
 
 static ts_err create(ts_csv **out, const ts_source_ops *ops, const ts_config *c,

@@ -74,6 +74,11 @@ typedef struct ts_csv {
   ts_text *text;      /* NULL: it has */
   ts_columnar *table; /* files of columns in place of text, or NULL */
   char (*rooms)[TS_CELLS_TEXT_MAX]; /* (n_fields) of the table: their texts */
+  bool *quick;  /* (n_features) of the table: one word of a column */
+  bool *filled; /* (n_features + n_dense) of the batch, by column */
+  bool all_filled;
+  int64_t *rows; /* (n_rows) of the batch */
+  int64_t n_rows;
   char separator;
   size_t missing_bytes;          /* longest text that means it */
   bool missing_number;           /* some such text is a number */
@@ -123,6 +128,8 @@ ts_err ts_csv_values_create(ts_csv *);
 void ts_csv_values_free(ts_csv *);
 /* The line's field of FEATURE; until the next call for it. */
 ts_field ts_csv_word(ts_csv *, int32_t feature);
+/* F, or the word of its own that it is where it is missing. */
+ts_field ts_csv_word_of(const ts_csv *, int32_t feature, ts_field f);
 /* The id that F says of a feature of numbers. */
 int64_t ts_csv_number_id(ts_csv *, int32_t feature, const ts_field *f,
                          int64_t rows);
@@ -165,6 +172,11 @@ bool ts_csv_table_items(ts_csv *, int32_t feature, ts_csv_items *);
 /* ts_csv_item of a list of cells. */
 bool ts_csv_table_item(const ts_csv *, int32_t feature, ts_csv_items *,
                        ts_field *item, float *weight);
+
+/* csv_table_fill.c: fills what can be filled column by column of the batch of
+ * ROWS (n), which are held, and notes it in s->filled. */
+ts_err ts_csv_table_fill(ts_csv *, ts_batch_store *, const int64_t *rows,
+                         int32_t n);
 
 /* The line's field in COLUMN; until the next line. */
 static inline const ts_field *ts_csv_field(ts_csv *s, int column) {

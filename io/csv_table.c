@@ -64,7 +64,15 @@ ts_err ts_csv_table_check(ts_csv *s, const char *file) {
   TS_DO(no_list(s, file, s->weight, "a sample's weight"));
   for (int32_t d = 0; d < s->n_dense; d++)
     TS_DO(no_list(s, file, s->dense[d], "a number"));
-  for (int32_t k = 0; k < s->n_features; k++) TS_DO(check_feature(s, file, k));
+  TS_DO(ts_mem_many(s->quick, s->n_features, INPUT));
+  TS_DO(ts_mem_many(s->filled, s->n_features + s->n_dense, INPUT));
+  ts_columnar_memos(s->table, s->n_features);
+  for (int32_t k = 0; k < s->n_features; k++) {
+    TS_DO(check_feature(s, file, k));
+    s->quick[k] = !ts_csv_has_bags(&s->bags[k]) && !s->ids[k].n_cross &&
+                  !s->ids[k].part && s->ids[k].input < 0 &&
+                  s->sparse[k] < s->n_fields;
+  }
   if (!strcmp(s->base.config->data.shuffle, "full")) ts_columnar_keep(s->table);
   return TS_OK;
 }

@@ -54,11 +54,14 @@ static ts_field made(ts_csv *s, int32_t feature) {
   return *ts_csv_field(s, s->sparse[feature]);
 }
 
-ts_field ts_csv_word(ts_csv *s, int32_t feature) {
+ts_field ts_csv_word_of(const ts_csv *s, int32_t feature, ts_field f) {
   static const char missing[] = "(missing)";
-  const ts_field f = made(s, feature);
   if (!s->ids[feature].missing_word || !ts_csv_is_missing(s, &f)) return f;
   return (ts_field){missing, sizeof missing - 1};
+}
+
+ts_field ts_csv_word(ts_csv *s, int32_t feature) {
+  return ts_csv_word_of(s, feature, made(s, feature));
 }
 
 /* A whole number; false where F is none, or has over 64 bits. */

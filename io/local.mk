@@ -3,6 +3,7 @@ tessera_sources += \
   io/columnar.h \
   io/columnar_cells.c \
   io/columnar_cells.h \
+  io/columnar_gather.c \
   io/columnar_keys.c \
   io/columnar_keys.h \
   io/columnar_source.c \
@@ -56,6 +57,7 @@ tessera_sources += \
   io/csv_names.c \
   io/csv_names.h \
   io/csv_table.c \
+  io/csv_table_fill.c \
   io/csv_survey.c \
   io/csv_survey.h \
   io/dataset.c \

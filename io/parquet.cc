@@ -81,11 +81,32 @@ Status open_own(ts_parquet *p) {
   return Status::OK();
 }
 
+// Texts that the file has as words of a dictionary stay that: its pages say so
+// for the first group.
+bool is_of_words(const parquet::FileMetaData &metadata, int column) {
+  const auto *descr = metadata.schema()->Column(column);
+  if (descr->physical_type() != parquet::Type::BYTE_ARRAY ||
+      descr->max_repetition_level() > 0 || metadata.num_row_groups() < 1)
+    return false;
+  const auto chunk = metadata.RowGroup(0)->ColumnChunk(column);
+  if (!chunk->has_dictionary_page()) return false;
+  for (const auto &page : chunk->encoding_stats())
+    if ((page.page_type == parquet::PageType::DATA_PAGE ||
+         page.page_type == parquet::PageType::DATA_PAGE_V2) &&
+        page.encoding != parquet::Encoding::RLE_DICTIONARY &&
+        page.encoding != parquet::Encoding::PLAIN_DICTIONARY)
+      return false;
+  return true;
+}
+
 Status open_parquet(ts_parquet *p, bool parallel) {
   parquet::arrow::FileReaderBuilder builder;
   parquet::ArrowReaderProperties properties(parallel);
   properties.set_pre_buffer(false);
   ARROW_RETURN_NOT_OK(builder.Open(p->file));
+  const auto head = builder.raw_reader()->metadata();
+  for (int c = 0; c < head->num_columns(); c++)
+    properties.set_read_dictionary(c, is_of_words(*head, c));
   builder.properties(properties);
   ARROW_RETURN_NOT_OK(builder.Build(&p->reader));
   const auto metadata = p->reader->parquet_reader()->metadata();
