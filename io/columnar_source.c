@@ -4,7 +4,9 @@
 #include <string.h>
 
 #include "base/str.h"
+#include "io/columnar_write.h"
 #include "io/csv_impl.h"
+#include "io/keys.h"
 
 static bool begins(const char *path, const char *magic) {
   char head[8] = {0};
@@ -42,11 +44,12 @@ static ts_err open_arrow(ts_source **out, const ts_config *c, ts_split split,
   .has_where = true, .has_items = true, .needs = ts_csv_needs,                 \
   .learn = ts_csv_learn, .close = ts_csv_close, .read = ts_csv_read,           \
   .gather = ts_csv_gather, .lengths = ts_csv_lengths,                          \
-  .state_save = ts_source_save_learnt
+  .state_save = ts_source_save_learnt, .keys = ts_keys_of_columnar
 
 const ts_source_ops ts_source_parquet = {.format = "parquet",
                                          .probe = probe_parquet,
                                          .open = open_parquet,
+                                         .write = ts_columnar_write,
                                          COLUMNAR};
 
 const ts_source_ops ts_source_arrow = {

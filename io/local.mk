@@ -6,7 +6,11 @@ tessera_sources += \
   io/columnar_gather.c \
   io/columnar_keys.c \
   io/columnar_keys.h \
+  io/columnar_out.c \
+  io/columnar_out.h \
   io/columnar_source.c \
+  io/columnar_write.c \
+  io/columnar_write.h \
   io/arrow_abi.h \
   io/parquet.h \
   io/arrays.c \
@@ -107,6 +111,7 @@ tessera_sources += \
   io/keys.c \
   io/keys.h \
   io/keys_dataset.c \
+  io/keys_columnar.c \
   io/keys_text.c \
   io/layer_help.c \
   io/loader.c \
@@ -151,6 +156,7 @@ tessera_sources += \
   io/sequences_write.h \
   io/sheet.c \
   io/sheet_csv.c \
+  io/sheet_parquet.c \
   io/sheet.h \
   io/sheet_impl.h \
   io/schema.h \

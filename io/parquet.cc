@@ -174,9 +174,9 @@ Status read(ts_parquet *p, int group, const int32_t *columns, int32_t n,
   return arrow::ExportRecordBatch(*batch, to);
 }
 
-Status create(ts_parquet_out *out, const char *path, ArrowSchema *schema) {
+Status create(ts_parquet_out *out, int fd, ArrowSchema *schema) {
+  ARROW_ASSIGN_OR_RAISE(out->file, arrow::io::FileOutputStream::Open(fd));
   ARROW_ASSIGN_OR_RAISE(out->schema, arrow::ImportSchema(schema));
-  ARROW_ASSIGN_OR_RAISE(out->file, arrow::io::FileOutputStream::Open(path));
   auto properties = parquet::WriterProperties::Builder()
                         .compression(parquet::Compression::SNAPPY)
                         ->build();
@@ -228,11 +228,11 @@ bool ts_parquet_read(ts_parquet *p, int32_t group, const int32_t *columns,
   return guarded(why, [&] { return read(p, group, columns, n, to); });
 }
 
-bool ts_parquet_create(ts_parquet_out **to, const char *path,
-                       ArrowSchema *schema, char why[TS_PARQUET_WHY]) {
+bool ts_parquet_create(ts_parquet_out **to, int fd, ArrowSchema *schema,
+                       char why[TS_PARQUET_WHY]) {
   ts_parquet_out *out = new (std::nothrow) ts_parquet_out();
   const bool good = guarded(why, [&] {
-    return out ? create(out, path, schema)
+    return out ? create(out, fd, schema)
                : Status::OutOfMemory("out of memory");
   });
   if (good)

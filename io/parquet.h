@@ -42,9 +42,9 @@ bool ts_parquet_read(ts_parquet *, int32_t group, const int32_t *columns,
 /* A Parquet file to be written. */
 typedef struct ts_parquet_out ts_parquet_out;
 
-/* Takes SCHEMA, a struct's, over. */
-bool ts_parquet_create(ts_parquet_out **, const char *path,
-                       struct ArrowSchema *schema, char why[TS_PARQUET_WHY]);
+/* Takes SCHEMA, a struct's, and FD, an empty file, over. */
+bool ts_parquet_create(ts_parquet_out **, int fd, struct ArrowSchema *schema,
+                       char why[TS_PARQUET_WHY]);
 /* The struct ROWS, which is taken over, as the next group. */
 bool ts_parquet_write(ts_parquet_out *, struct ArrowArray *rows,
                       char why[TS_PARQUET_WHY]);
