@@ -4,6 +4,8 @@ tessera_sources += \
   io/columnar_cells.c \
   io/columnar_cells.h \
   io/columnar_gather.c \
+  io/columnar_groups.c \
+  io/columnar_impl.h \
   io/columnar_keys.c \
   io/columnar_keys.h \
   io/columnar_out.c \
@@ -204,18 +206,3 @@ tessera_sources += \
   io/word_list.h \
   io/zip.c \
   io/zip.h
-
-# Arrow's C++ library is met in one file, where it is there.
-EXTRA_DIST += io/parquet.cc io/parquet_none.c
-arrow_objects =
-if HAVE_ARROW
-arrow_objects += io/parquet.o
-else
-tessera_sources += io/parquet_none.c
-endif
-io/parquet.o: io/parquet.cc
-	@$(MKDIR_P) $(@D)
-	$(AM_V_CXX)$(CXX) $(CXXFLAGS) -I. $(AM_CPPFLAGS) $(ARROW_CXXFLAGS) \
-	  -MD -MP -MF $(@:.o=.d) -c -o $@ $(srcdir)/io/parquet.cc
--include $(arrow_objects:.o=.d)
-MOSTLYCLEANFILES += io/parquet.o io/parquet.d

@@ -39,8 +39,8 @@ struct ts_parquet_out {
 
 namespace {
 
-// Runs CALL, whose status, or what it throws, goes to WHY; the lines of it as
-// one.
+// Runs CALL, whose status, or what it throws, goes to WHY; as one line, without
+// what a terminal would take for its own.
 template <typename Call>
 bool guarded(char why[TS_PARQUET_WHY], Call call) {
   std::string text;
@@ -53,7 +53,9 @@ bool guarded(char why[TS_PARQUET_WHY], Call call) {
   } catch (...) {
     text = "the library fails without a word";
   }
-  std::replace(text.begin(), text.end(), '\n', ' ');
+  for (char &c : text)
+    if (static_cast<unsigned char>(c) < ' ' || c == 127) c = ' ';
+  text.erase(text.find_last_not_of(' ') + 1);
   snprintf(why, TS_PARQUET_WHY, "%s", text.c_str());
   return false;
 }

@@ -55,8 +55,8 @@ bool ts_parquet_read(ts_parquet *p, int32_t group, const int32_t *columns,
   return no_arrow(why);
 }
 
-bool ts_parquet_create(ts_parquet_out **out, int fd,
-                       struct ArrowSchema *schema, char why[TS_PARQUET_WHY]) {
+bool ts_parquet_create(ts_parquet_out **out, int fd, struct ArrowSchema *schema,
+                       char why[TS_PARQUET_WHY]) {
   (void)out;
   (void)fd;
   (void)schema;

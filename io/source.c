@@ -110,7 +110,8 @@ ts_err ts_source_files(const ts_source_ops **ops, ts_strings *paths,
 
 static ts_err check_items(const ts_source_ops *ops, ts_split split) {
   if (split != TS_SPLIT_ITEMS || ops->has_items) return TS_OK;
-  return ts_fail(TS_ERR_DECK, "data.items: is CSV or a data set, not format %s",
+  return ts_fail(TS_ERR_DECK,
+                 "data.items: is CSV, Parquet or a data set, not format %s",
                  ops->format);
 }
 
