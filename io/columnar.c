@@ -47,13 +47,14 @@ static ts_err take_keys(const ts_columnar *t, ts_columnar_file *f) {
   return err;
 }
 
-static ts_err open_file(ts_columnar *t, ts_columnar_file *f, const char *path) {
+static ts_err open_file(ts_columnar *t, ts_columnar_file *f, const char *path,
+                        bool parallel) {
   char why[TS_PARQUET_WHY];
   struct stat st;
   TS_DO(ts_mem_strdup(&f->path, path));
   if (stat(path, &st) != 0) return ts_fail_errno(TS_ERR_DATA, path);
   f->bytes = st.st_size;
-  if (!ts_parquet_open(&f->in, path, true, why))
+  if (!ts_parquet_open(&f->in, path, parallel, why))
     return ts_fail(TS_ERR_DATA, "%s: %s", path, why);
   if (f == t->files) TS_DO(take_names(t));
   TS_DO(take_keys(t, f));
@@ -82,23 +83,23 @@ static ts_err add_groups(ts_columnar *t, int32_t file) {
   return TS_OK;
 }
 
-static ts_err open_all(ts_columnar *t, const ts_strings *paths) {
+static ts_err open_all(ts_columnar *t, const ts_strings *paths, bool parallel) {
   TS_DO(ts_mem_many(t->files, paths->n, INPUT));
   TS_DO(ts_mem_many(t->starts, 1, INPUT));
   for (int32_t i = 0; i < paths->n; i++) {
     t->n_files = i + 1;
-    TS_DO(open_file(t, &t->files[i], paths->item[i]));
+    TS_DO(open_file(t, &t->files[i], paths->item[i], parallel));
     TS_DO(add_groups(t, i));
   }
   return TS_OK;
 }
 
 ts_err ts_columnar_open(ts_columnar **out, const ts_strings *paths,
-                        ts_comm *comm) {
+                        bool parallel, ts_comm *comm) {
   ts_err err = TS_OK;
   ts_columnar *t = NULL;
   TS_TRY(ts_agree(comm, ts_mem_alloc(&t, sizeof *t, TS_TAG_INPUT)));
-  TS_TRY(ts_agree(comm, open_all(t, paths)));
+  TS_TRY(ts_agree(comm, open_all(t, paths, parallel)));
   *out = t;
 done:
   if (err != TS_OK) ts_columnar_close(t);

@@ -13,8 +13,10 @@
 
 typedef struct ts_columnar ts_columnar;
 
-/* Collective over COMM: agrees on errors. */
-ts_err ts_columnar_open(ts_columnar **, const ts_strings *paths, ts_comm *);
+/* PARALLEL: columns are decoded by several threads.  Collective over COMM:
+ * agrees on errors. */
+ts_err ts_columnar_open(ts_columnar **, const ts_strings *paths, bool parallel,
+                        ts_comm *);
 void ts_columnar_close(ts_columnar *); /* NULL is fine */
 int64_t ts_columnar_n_rows(const ts_columnar *);
 int64_t ts_columnar_bytes(const ts_columnar *); /* of the files */

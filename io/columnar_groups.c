@@ -143,7 +143,7 @@ static ts_err load_now(ts_columnar *t, int64_t group) {
 
 ts_err ts_columnar_hold(ts_columnar *t, const int64_t *rows, int64_t n,
                         int64_t ahead) {
-  int64_t last = -1;
+  int64_t last = -1, n_held = 0;
   t->now = NULL;
   for (int32_t i = 0; i < t->n_slots; i++) t->slots[i]->held = t->keep;
   /* Room first: what is wanted again stays. */
@@ -152,8 +152,10 @@ ts_err ts_columnar_hold(ts_columnar *t, const int64_t *rows, int64_t n,
     last = group_of(t, rows[i]);
     ts_slot *s = find(t, last);
     if (s) s->held = true;
+    n_held++;
   }
-  const int64_t next = ahead < 0 ? -1 : group_of(t, ahead);
+  /* A batch that has two groups leaves no room for a third one. */
+  const int64_t next = ahead < 0 || n_held > 1 ? -1 : group_of(t, ahead);
   for (int32_t i = 0; i < t->n_slots; i++) {
     ts_slot *s = t->slots[i];
     if (!s->held && s->group >= 0 && s->group != next && s != t->coming)

@@ -170,9 +170,12 @@ static ts_err end_batch(ts_csv *s, ts_batch_store *b) {
   return ts_batch_store_end(b);
 }
 
-/* ROWS of the table; AHEAD is likely to be wanted soon. */
+/* ROWS of the table; AHEAD is likely to be wanted soon, -1: what follows. */
 static ts_err fill_rows(ts_csv *s, ts_batch_store *b, const int64_t *rows,
                         int32_t n, int64_t ahead) {
+  if (s->base.anywhere) ts_columnar_keep(s->table);
+  if (n && ahead < 0) ahead = ts_columnar_end(s->table, rows[n - 1]);
+  if (ahead >= ts_columnar_n_rows(s->table)) ahead = -1;
   TS_DO(begin_batch(s, b, n));
   TS_DO(ts_columnar_hold(s->table, rows, n, ahead));
   TS_DO(ts_csv_table_fill(s, b, rows, n));
@@ -189,8 +192,7 @@ static ts_err read_rows(ts_csv *s, ts_batch_store *b, int64_t first,
     TS_DO(ts_mem_extend(&s->rows, s->n_rows, n, sizeof *s->rows, TS_TAG_INPUT));
   if (s->n_rows < n) s->n_rows = n;
   for (int32_t i = 0; i < n; i++) s->rows[i] = first + i;
-  const int64_t end = n ? ts_columnar_end(s->table, first + n - 1) : -1;
-  return fill_rows(s, b, s->rows, n, end < s->base.info.n_samples ? end : -1);
+  return fill_rows(s, b, s->rows, n, -1);
 }
 
 ts_err ts_csv_read(ts_source *src, ts_batch_store *b, int64_t first,
@@ -340,9 +342,10 @@ ts_err ts_csv_open(ts_source **out, const ts_source_ops *ops,
   ts_csv *s = NULL;
   int64_t n_groups = 0;
   TS_TRY(ts_agree(comm, create(&s, ops, c, split, state)));
-  TS_TRY(is_table ? ts_columnar_open(&s->table, paths, comm)
-                  : ts_text_open(&s->text, paths, s->separator, c->run.output,
-                                 comm));
+  TS_TRY(
+      is_table
+          ? ts_columnar_open(&s->table, paths, c->run.threads != 1, comm)
+          : ts_text_open(&s->text, paths, s->separator, c->run.output, comm));
   TS_TRY(ts_agree(comm, ts_csv_columns(s, paths->item[0])));
   if (split == TS_SPLIT_TRAIN && !state) TS_TRY(ts_csv_look(s, paths, comm));
   s->base.info = (ts_source_info){

@@ -73,7 +73,8 @@ ts_err ts_csv_table_check(ts_csv *s, const char *file) {
                   !s->ids[k].part && s->ids[k].input < 0 &&
                   s->sparse[k] < s->n_fields;
   }
-  if (!strcmp(s->base.config->data.shuffle, "full")) ts_columnar_keep(s->table);
+  s->base.anywhere = s->base.split == TS_SPLIT_TRAIN &&
+                     !strcmp(s->base.config->data.shuffle, "full");
   return TS_OK;
 }
 

@@ -138,6 +138,7 @@ struct ts_source {
   int n_threads; /* for read: who calls it sets it; 1 once opened */
   int64_t ahead; /* for gather: a sample that is likely to be wanted soon, in
                     another of its groups; -1: not known, as once opened */
+  bool anywhere; /* gather takes samples from all over: groups stay in memory */
   /* Counted by read, for the log: fields missing at a record's end, records
    * skipped, ids dropped. */
   int64_t n_short, n_bad_records, n_bad_ids;
