@@ -2,6 +2,7 @@
  * the kind of the cells is looked at once, and the next places are fetched
  * ahead. */
 #include <math.h>
+#include <string.h>
 
 #include "io/columnar_cells.h"
 
@@ -76,4 +77,22 @@ void ts_cells_words(const ts_cells *c, int64_t *to, const int64_t *rows,
     return;
   }
   for (int32_t i = 0; i < n; i++) to[i] = ts_cells_word(c, rows[i] - first);
+}
+
+bool ts_cells_wholes(const ts_cells *c, int64_t *to, int64_t from, int64_t n) {
+  const int64_t at = c->offset + from;
+  if (c->kind != TS_CELLS_WHOLE) return false;
+  if (!c->valid && c->width == 8 && c->is_signed) {
+    if (n) memcpy(to, (const int64_t *)c->data + at, (size_t)n * 8);
+    return true;
+  }
+  if (!c->valid && c->width == 4 && c->is_signed) {
+    for (int64_t i = 0; i < n; i++) to[i] = ((const int32_t *)c->data)[at + i];
+    return true;
+  }
+  for (int64_t i = 0; i < n; i++)
+    if (ts_cells_is_missing(c, from + i) ||
+        !ts_cells_whole(c, from + i, &to[i]))
+      return false;
+  return true;
 }

@@ -25,9 +25,10 @@ ts_err ts_csv_bags_begin(ts_csv *s, int32_t n) {
   return TS_OK;
 }
 
-static ts_err make_room(ts_csv_bags *b) {
-  const int64_t more = b->capacity ? 2 * b->capacity : 4096;
-  if (b->n_ids < b->capacity) return TS_OK;
+ts_err ts_csv_bags_room(ts_csv_bags *b, int64_t n) {
+  const int64_t least = b->n_ids + n;
+  const int64_t more = 2 * least > 4096 ? 2 * least : 4096;
+  if (least <= b->capacity) return TS_OK;
   TS_DO(ts_mem_extend(&b->ids, b->n_ids, more, sizeof *b->ids, TS_TAG_INPUT));
   TS_DO(ts_mem_extend(&b->weights, b->n_ids, more, sizeof *b->weights,
                       TS_TAG_INPUT));
@@ -89,7 +90,7 @@ ts_err ts_csv_bags_add(ts_csv *s, ts_batch_store *to, int32_t feature,
       TS_DO(bad_id(s, to, feature, id));
       continue;
     }
-    TS_DO(make_room(b));
+    TS_DO(ts_csv_bags_room(b, 1));
     b->ids[b->n_ids] = id;
     b->weights[b->n_ids++] = weight;
     b->lengths[i]++;
@@ -98,10 +99,22 @@ ts_err ts_csv_bags_add(ts_csv *s, ts_batch_store *to, int32_t feature,
   return TS_OK;
 }
 
+/* Sample I's ids, which others may follow. */
+static void take_out(ts_csv_bags *b, int64_t i) {
+  int64_t at = 0;
+  for (int64_t k = 0; k < i; k++) at += b->lengths[k];
+  const int64_t next = at + b->lengths[i];
+  const size_t rest = (size_t)(b->n_ids - next);
+  if (!rest) return;
+  memmove(b->ids + at, b->ids + next, rest * sizeof *b->ids);
+  memmove(b->weights + at, b->weights + next, rest * sizeof *b->weights);
+}
+
 void ts_csv_bags_empty(ts_csv *s, int64_t i) {
   for (int32_t k = 0; k < s->n_features; k++) {
     ts_csv_bags *b = &s->bags[k];
     if (!ts_csv_has_bags(b)) continue;
+    if (s->filled && s->filled[k]) take_out(b, i);
     b->n_ids -= b->lengths[i];
     b->lengths[i] = 0;
   }

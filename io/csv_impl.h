@@ -74,7 +74,7 @@ typedef struct ts_csv {
   ts_text *text;      /* NULL: it has */
   ts_columnar *table; /* files of columns in place of text, or NULL */
   char (*rooms)[TS_CELLS_TEXT_MAX]; /* (n_fields) of the table: their texts */
-  bool *quick;  /* (n_features) of the table: one word of a column */
+  bool *quick;  /* (n_features) of the table: filled by column */
   bool *filled; /* (n_features + n_dense) of the batch, by column */
   bool all_filled;
   int64_t *rows; /* (n_rows) of the batch */
@@ -148,6 +148,8 @@ bool ts_csv_has_bags(const ts_csv_bags *);
 ts_err ts_csv_bags_begin(ts_csv *, int32_t n);
 /* Sample I's field of FEATURE, or what is wrong with it to s->why. */
 ts_err ts_csv_bags_add(ts_csv *, ts_batch_store *, int32_t feature, int64_t i);
+/* Room for N ids more. */
+ts_err ts_csv_bags_room(ts_csv_bags *, int64_t n);
 void ts_csv_bags_empty(ts_csv *, int64_t i); /* sample I's, of all features */
 ts_err ts_csv_bags_store(ts_csv *, ts_batch_store *);
 void ts_csv_bags_free(ts_csv *);

@@ -56,6 +56,17 @@ static ts_err check_feature(ts_csv *s, const char *file, int32_t k) {
   return TS_OK;
 }
 
+/* One word of a column, or numbers that are rows. */
+static bool is_quick(const ts_csv *s, int32_t k) {
+  const ts_csv_ids *ids = &s->ids[k];
+  const ts_csv_bags *bags = &s->bags[k];
+  if (ids->n_cross || ids->part || ids->input >= 0 ||
+      s->sparse[k] == s->n_fields)
+    return false;
+  return !ts_csv_has_bags(bags) || (bags->numbers && !bags->has_weights &&
+                                    !bags->max_length && !s->missing_number);
+}
+
 ts_err ts_csv_table_check(ts_csv *s, const char *file) {
   for (int32_t k = 0; k < s->base.info.n_tasks; k++) {
     TS_DO(no_list(s, file, s->label[k], "a label"));
@@ -69,9 +80,7 @@ ts_err ts_csv_table_check(ts_csv *s, const char *file) {
   ts_columnar_memos(s->table, s->n_features);
   for (int32_t k = 0; k < s->n_features; k++) {
     TS_DO(check_feature(s, file, k));
-    s->quick[k] = !ts_csv_has_bags(&s->bags[k]) && !s->ids[k].n_cross &&
-                  !s->ids[k].part && s->ids[k].input < 0 &&
-                  s->sparse[k] < s->n_fields;
+    s->quick[k] = is_quick(s, k);
   }
   s->base.anywhere = s->base.split == TS_SPLIT_TRAIN &&
                      !strcmp(s->base.config->data.shuffle, "full");

@@ -44,6 +44,42 @@ static ts_err fill_words(ts_csv *s, int32_t k, const ts_run *run,
   return TS_OK;
 }
 
+/* Numbers of a column, or of its lists; *GOOD: all are rows, and none is
+ * missing in a list. */
+static ts_err fill_bags(ts_csv *s, const ts_batch_store *b, int32_t k,
+                        const ts_run *run, bool *good) {
+  const bool modulo = s->ids[k].encoding == TS_CSV_MODULO;
+  ts_csv_bags *bags = &s->bags[k];
+  const int64_t rows = b->of[k].rows;
+  int64_t first, from = 0, end = 0;
+  const ts_cells *c = ts_columnar_column(s->table, s->sparse[k], &first);
+  *good = c && (c->kind == TS_CELLS_WHOLE || c->kind == TS_CELLS_LIST);
+  for (int32_t i = 0; *good && i < run->n; i++) {
+    const int64_t at = run->rows[i] - first;
+    if (ts_cells_is_missing(c, at)) continue;
+    from = at, end = at + 1;
+    if (c->kind == TS_CELLS_LIST) ts_cells_items(c, at, &from, &end);
+    TS_DO(ts_csv_bags_room(bags, end - from));
+    int64_t *ids = bags->ids + bags->n_ids;
+    *good = ts_cells_wholes(c->kind == TS_CELLS_LIST ? c->items : c, ids, from,
+                            end - from);
+    for (int64_t j = 0; *good && j < end - from; j++) {
+      if (modulo) ids[j] = ts_csv_whole_id(s, k, ids[j], rows);
+      *good = ids[j] >= 0 && ids[j] < rows;
+      bags->weights[bags->n_ids + j] = 1;
+    }
+    bags->lengths[run->at + i] = (int32_t)(end - from);
+    bags->n_ids += end - from;
+  }
+  return TS_OK;
+}
+
+/* As before the first of N samples. */
+static void forget_bags(ts_csv_bags *bags, int32_t n) {
+  bags->n_ids = 0;
+  memset(bags->lengths, 0, (size_t)n * sizeof *bags->lengths);
+}
+
 static ts_err fill_ids(ts_csv *s, ts_batch_store *b, int32_t k,
                        const ts_run *run) {
   int64_t first, *ids = b->feature[k].ids + run->at;
@@ -90,9 +126,15 @@ ts_err ts_csv_table_fill(ts_csv *s, ts_batch_store *b, const int64_t *rows,
                         ts_columnar_run(s->table, rows + i, n - i)};
     for (int32_t d = 0; d < s->n_dense; d++)
       dense[d] = dense[d] && fill_dense(s, b, d, &run);
-    for (int32_t k = 0; k < s->n_features; k++)
-      if (s->quick[k] && !ts_batch_store_is_same(b, k))
+    for (int32_t k = 0; k < s->n_features; k++) {
+      if (!s->filled[k] || ts_batch_store_is_same(b, k)) continue;
+      if (!ts_csv_has_bags(&s->bags[k])) {
         TS_DO(fill_ids(s, b, k, &run));
+        continue;
+      }
+      TS_DO(fill_bags(s, b, k, &run, &s->filled[k]));
+      if (!s->filled[k]) forget_bags(&s->bags[k], n);
+    }
     i += run.n;
   }
   s->all_filled = true;
