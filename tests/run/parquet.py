@@ -112,6 +112,10 @@ def make(folder):
         other = other.set_column(at, name, other[name].cast(kind))
     pq.write_table(other, "half-1.parquet")
     pq.write_table(t.drop_columns(["clicked"]), "bare.parquet")
+    # Labels that are none in all row groups; ids that are no rows are in both.
+    bad = [dict(r, clicked=2 if i % 41 == 3 else r["clicked"]) for i, r in enumerate(rows)]
+    write_csv("bad.csv", bad)
+    pq.write_table(table(bad), "bad.parquet", row_group_size=700)
 
 
 def footer(data):

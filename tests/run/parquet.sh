@@ -94,6 +94,10 @@ out() { "$TESSERA" "$@" --quiet; }
 check "convert to a data set" out convert "$work/own.deck" --out "$work/made.h5"
 check "CSV to a data set" out convert "$work/own.deck" --set data.train=all.csv --out "$work/csv.h5"
 check "the same" h5diff -q "$work/made.h5" "$work/csv.h5"
+for end in csv parquet; do
+  check "what is bad is left out, $end" out convert "$work/own.deck" --set data.train=bad.$end --set data.on_bad_record=skip --set data.on_bad_id=drop --set data.max_bad=100000 --set tables.bag.rows=30 --set tables.id.rows=30 --out "$work/bad-$end.h5"
+done
+check "the same is left" h5diff -q "$work/bad-csv.h5" "$work/bad-parquet.h5"
 check "convert to Parquet" out convert "$work/own.deck" --set data.train=all.csv --out "$work/made.parquet"
 # Its numbers and rows, as they are.
 { sed '/^  columns/,/^    { name = "both"/d; s/^data.*/data = { train = "made.parquet"; global_batch = 250; columns = (/' "$work/own.deck" | sed '/^data/q'
