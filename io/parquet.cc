@@ -105,7 +105,11 @@ Status open_parquet(ts_parquet *p, bool parallel) {
   parquet::arrow::FileReaderBuilder builder;
   parquet::ArrowReaderProperties properties(parallel);
   properties.set_pre_buffer(false);
-  ARROW_RETURN_NOT_OK(builder.Open(p->file));
+  // Pages come through a small window, not whole columns at once.
+  parquet::ReaderProperties pages;
+  pages.enable_buffered_stream();
+  pages.set_buffer_size(1 << 20);
+  ARROW_RETURN_NOT_OK(builder.Open(p->file, pages));
   const auto head = builder.raw_reader()->metadata();
   for (int c = 0; c < head->num_columns(); c++)
     properties.set_read_dictionary(c, is_of_words(*head, c));
