@@ -3,8 +3,8 @@
 # --with-arrow=DIR|python|no|auto.  DIR: an installation, or the folder of an
 # installed pyarrow, whose wheel has headers and libraries; python: that of the
 # python3 in PATH; auto: pkg-config, then python.  Sets ARROW_CXXFLAGS,
-# ARROW_LIBS and the conditional HAVE_ARROW.  The C compiler links what the C++
-# compiler makes, with the C++ library behind it.
+# ARROW_LIBS and the conditional HAVE_ARROW, for a module that the program loads
+# (io/arrow.mk).
 AC_DEFUN([TS_LIB_ARROW], [
 AC_ARG_WITH([arrow],
   [AS_HELP_STRING([--with-arrow@<:@=DIR|python|no|auto@:>@],
@@ -42,11 +42,10 @@ AS_IF([test "x$ts_arrow" != xno && test "$ts_have_cxx" = yes], [
 AS_IF([test "x$ts_arrow" = xno], [
   AS_CASE([$with_arrow], [no|auto], [],
     [AC_MSG_ERROR([Arrow was asked for, and there is none that works with a C++20 compiler (pip install pyarrow; --with-arrow=DIR)])])
-  ARROW_CXXFLAGS= ARROW_LIBS=], [ARROW_LIBS="$ARROW_LIBS -lstdc++"])
+  ARROW_CXXFLAGS= ARROW_LIBS=])
 # The library's own words, as it is compiled: warnings are of our files alone.
 AS_IF([test "x$enable_werror" = xyes && test "x$ts_arrow" != xno],
   [ARROW_CXXFLAGS="$ARROW_CXXFLAGS -Wall -Wextra -Werror"])
-AS_CASE([$TS_HARDEN_CFLAGS], [*-fPIE*], [ARROW_CXXFLAGS="$ARROW_CXXFLAGS -fPIE"])
 AC_SUBST([ARROW_CXXFLAGS])
 AC_SUBST([ARROW_LIBS])
 AM_CONDITIONAL([HAVE_ARROW], [test "x$ts_arrow" != xno])

@@ -1,14 +1,23 @@
-# Arrow's C++ library is met in one file, where it is there.
-EXTRA_DIST += io/parquet.cc io/parquet_none.c
-arrow_objects =
+# Arrow's C++ library is met in one file, which the program loads where it is
+# wanted: a module of its own, so that nothing else needs that library.
+tessera_sources += io/parquet_load.c
+EXTRA_DIST += io/parquet.cc
+arrow_modules =
 if HAVE_ARROW
-arrow_objects += io/parquet.o
-else
-tessera_sources += io/parquet_none.c
+arrow_modules += io/parquet.so
+install_local += install-parquet
 endif
-io/parquet.o: io/parquet.cc
+uninstall_local += uninstall-parquet
+io/parquet.so: io/parquet.cc
 	@$(MKDIR_P) $(@D)
-	$(AM_V_CXX)$(CXX) $(CXXFLAGS) -I. $(AM_CPPFLAGS) $(ARROW_CXXFLAGS) \
-	  -MD -MP -MF $(@:.o=.d) -c -o $@ $(srcdir)/io/parquet.cc
--include $(arrow_objects:.o=.d)
-MOSTLYCLEANFILES += io/parquet.o io/parquet.d
+	$(AM_V_CXX)$(CXX) $(CXXFLAGS) -fPIC -I. $(AM_CPPFLAGS) $(ARROW_CXXFLAGS) \
+	  -MD -MP -MF io/parquet.d -shared -o $@ $(srcdir)/io/parquet.cc $(ARROW_LIBS)
+-include io/parquet.d
+# Where the program looks for it, whatever libdir is.
+parquetdir = $(exec_prefix)/lib/tessera
+install-parquet: io/parquet.so
+	$(MKDIR_P) "$(DESTDIR)$(parquetdir)" && $(INSTALL_DATA) io/parquet.so "$(DESTDIR)$(parquetdir)"
+uninstall-parquet:
+	rm -f "$(DESTDIR)$(parquetdir)/parquet.so"
+	test ! -d "$(DESTDIR)$(parquetdir)" || rmdir "$(DESTDIR)$(parquetdir)" 2> /dev/null || :
+MOSTLYCLEANFILES += io/parquet.so io/parquet.d

@@ -82,11 +82,9 @@ static ts_err fail(const ts_columnar_out *out, const char *why) {
 ts_err ts_columnar_out_create(ts_columnar_out **to, const char *path,
                               int32_t n_columns) {
   ts_columnar_out *out = NULL;
-  if (!ts_parquet_is_there()) {
-    char why[TS_PARQUET_WHY];
-    (void)ts_parquet_create(NULL, -1, NULL, why);
+  char why[TS_PARQUET_WHY];
+  if (!ts_parquet_is_there(why))
     return ts_fail(TS_ERR_USAGE, "%s: %s", path, why);
-  }
   TS_DO(ts_mem_alloc(&out, sizeof *out, TS_TAG_MISC));
   *to = out;
   snprintf(out->path, sizeof out->path, "%s", path);

@@ -14,6 +14,7 @@
 #include <cstring>
 #include <exception>
 #include <memory>
+#include <new>
 #include <string>
 #include <vector>
 
@@ -42,7 +43,7 @@ namespace {
 // Runs CALL, whose status, or what it throws, goes to WHY; as one line, without
 // what a terminal would take for its own.
 template <typename Call>
-bool guarded(char why[TS_PARQUET_WHY], Call call) {
+bool guarded(char *why, Call call) {
   std::string text;
   try {
     const Status status = call();
@@ -193,14 +194,13 @@ Status create(ts_parquet_out *out, int fd, ArrowSchema *schema) {
   return Status::OK();
 }
 
-}  // namespace
-
-bool ts_parquet_is_there(void) {
-  return true;
+void module_close(ts_parquet *p) {
+  if (p && p->schema.release) p->schema.release(&p->schema);
+  delete p;
 }
 
-bool ts_parquet_open(ts_parquet **out, const char *path, bool parallel,
-                     char why[TS_PARQUET_WHY]) {
+bool module_open(ts_parquet **out, const char *path, bool parallel,
+                 char *why) {
   ts_parquet *p = new (std::nothrow) ts_parquet();
   const bool good = guarded(why, [&] {
     return p ? open(p, path, parallel) : Status::OutOfMemory("out of memory");
@@ -208,34 +208,29 @@ bool ts_parquet_open(ts_parquet **out, const char *path, bool parallel,
   if (good)
     *out = p;
   else
-    ts_parquet_close(p);
+    module_close(p);
   return good;
 }
 
-void ts_parquet_close(ts_parquet *p) {
-  if (p && p->schema.release) p->schema.release(&p->schema);
-  delete p;
-}
-
-const ArrowSchema *ts_parquet_schema(const ts_parquet *p) {
+const ArrowSchema *module_schema(const ts_parquet *p) {
   return &p->schema;
 }
 
-int32_t ts_parquet_n_groups(const ts_parquet *p) {
+int32_t module_n_groups(const ts_parquet *p) {
   return static_cast<int32_t>(p->rows.size());
 }
 
-int64_t ts_parquet_rows(const ts_parquet *p, int32_t group) {
+int64_t module_rows(const ts_parquet *p, int32_t group) {
   return p->rows[static_cast<size_t>(group)];
 }
 
-bool ts_parquet_read(ts_parquet *p, int32_t group, const int32_t *columns,
-                     int32_t n, ArrowArray *to, char why[TS_PARQUET_WHY]) {
+bool module_read(ts_parquet *p, int32_t group, const int32_t *columns,
+                 int32_t n, ArrowArray *to, char *why) {
   return guarded(why, [&] { return read(p, group, columns, n, to); });
 }
 
-bool ts_parquet_create(ts_parquet_out **to, int fd, ArrowSchema *schema,
-                       char why[TS_PARQUET_WHY]) {
+bool module_create(ts_parquet_out **to, int fd, ArrowSchema *schema,
+                   char *why) {
   ts_parquet_out *out = new (std::nothrow) ts_parquet_out();
   const bool good = guarded(why, [&] {
     return out ? create(out, fd, schema)
@@ -248,8 +243,7 @@ bool ts_parquet_create(ts_parquet_out **to, int fd, ArrowSchema *schema,
   return good;
 }
 
-bool ts_parquet_write(ts_parquet_out *out, ArrowArray *rows,
-                      char why[TS_PARQUET_WHY]) {
+bool module_write(ts_parquet_out *out, ArrowArray *rows, char *why) {
   return guarded(why, [&] {
     ARROW_ASSIGN_OR_RAISE(auto batch,
                           arrow::ImportRecordBatch(rows, out->schema));
@@ -260,7 +254,7 @@ bool ts_parquet_write(ts_parquet_out *out, ArrowArray *rows,
   });
 }
 
-bool ts_parquet_finish(ts_parquet_out *out, char why[TS_PARQUET_WHY]) {
+bool module_finish(ts_parquet_out *out, char *why) {
   const bool good = !out || guarded(why, [&] {
     ARROW_RETURN_NOT_OK(out->writer->Close());
     return out->file->Close();
@@ -268,3 +262,10 @@ bool ts_parquet_finish(ts_parquet_out *out, char why[TS_PARQUET_WHY]) {
   delete out;
   return good;
 }
+
+}  // namespace
+
+extern "C" __attribute__((visibility("default")))
+const ts_parquet_module ts_parquet_this = {
+    module_open, module_close, module_schema, module_n_groups, module_rows,
+    module_read, module_create, module_write, module_finish};

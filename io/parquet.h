@@ -1,6 +1,7 @@
 /* parquet.h - files of columns in groups of rows, by Apache Arrow's C++
- * library: Parquet, and Arrow's own (IPC, Feather).  parquet.cc has it, for C
- * and C++ alike; without the library parquet_none.c says so.
+ * library: Parquet, and Arrow's own (IPC, Feather).  parquet.cc is a module,
+ * parquet.so, which is loaded with the first file; where it was not built, that
+ * is said.
  *
  * What fails says why in WHY, and no exception comes through.  One thread at a
  * time reads a file.  All of it is Local. */
@@ -19,8 +20,9 @@ enum { TS_PARQUET_WHY = 512 };
 
 typedef struct ts_parquet ts_parquet;
 
-/* The library is there; else open and create fail, and say how to get it. */
-bool ts_parquet_is_there(void);
+/* The library is there; else open and create fail, and WHY says how to get it.
+ */
+bool ts_parquet_is_there(char why[TS_PARQUET_WHY]);
 
 /* PATH is Parquet, or Arrow's own, by its first bytes.  PARALLEL: columns of
  * Parquet are read by the library's threads. */
@@ -50,6 +52,21 @@ bool ts_parquet_write(ts_parquet_out *, struct ArrowArray *rows,
                       char why[TS_PARQUET_WHY]);
 /* Ends the file, and frees OUT in any case; NULL is fine. */
 bool ts_parquet_finish(ts_parquet_out *out, char why[TS_PARQUET_WHY]);
+
+/* What the module has, under this name. */
+typedef struct ts_parquet_module {
+  bool (*open)(ts_parquet **, const char *path, bool parallel, char *why);
+  void (*close)(ts_parquet *);
+  const struct ArrowSchema *(*schema)(const ts_parquet *);
+  int32_t (*n_groups)(const ts_parquet *);
+  int64_t (*rows)(const ts_parquet *, int32_t group);
+  bool (*read)(ts_parquet *, int32_t group, const int32_t *columns, int32_t n,
+               struct ArrowArray *to, char *why);
+  bool (*create)(ts_parquet_out **, int fd, struct ArrowSchema *schema,
+                 char *why);
+  bool (*write)(ts_parquet_out *, struct ArrowArray *rows, char *why);
+  bool (*finish)(ts_parquet_out *out, char *why);
+} ts_parquet_module;
 
 #ifdef __cplusplus
 }

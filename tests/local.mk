@@ -28,7 +28,7 @@ tests_support_libharness_a_CFLAGS += -DHAVE_EMULATED
 endif
 check_DATA =
 include tests/support/emulated/local.mk
-LDADD = tests/support/libharness.a libtessera.a $(CHECK_LIBS) $(CUDA_LIBS) $(ARROW_LIBS)
+LDADD = tests/support/libharness.a libtessera.a $(CHECK_LIBS) $(CUDA_LIBS)
 
 include tests/base/local.mk
 include tests/runtime/local.mk

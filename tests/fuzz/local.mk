@@ -23,7 +23,7 @@ fuzz/%.o: %.c
 fuzz/libfuzz.a: $(fuzz_sources:%.c=fuzz/%.o)
 	$(AM_V_AR)rm -f $@ && $(AR) cr $@ $^
 fuzz/fuzz_%: fuzz/tests/fuzz/fuzz_%.o $(fuzz_common) fuzz/libfuzz.a libtessera.a
-	$(AM_V_CCLD)$(FUZZ_COMPILE) -fsanitize=fuzzer -o $@ $^ $(CUDA_LIBS) $(ARROW_LIBS) $(LIBS) -lgomp
+	$(AM_V_CCLD)$(FUZZ_COMPILE) -fsanitize=fuzzer -o $@ $^ $(CUDA_LIBS) $(LIBS) -lgomp
 -include $(fuzz_sources:%.c=fuzz/%.d) $(fuzz_names:%=fuzz/tests/fuzz/fuzz_%.d) $(fuzz_common:.o=.d)
 .PRECIOUS: fuzz/%.o
 

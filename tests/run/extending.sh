@@ -29,7 +29,7 @@ cat > "$work/print.mk" <<'MAKE'
 print-compile: ; @echo '$(COMPILE)'
 print-link: ; @echo '$(CCLD) $(AM_CFLAGS) $(CFLAGS) $(AM_LDFLAGS) $(LDFLAGS)'
 print-emulate: ; @echo '$(if $(emulated_cppflags),$(CXX) -x c++ $(emulated_cppflags) $(emulated_cxxflags))'
-print-libs: ; @echo '$(CUDA_LIBS) $(ARROW_LIBS) $(LIBS)'
+print-libs: ; @echo '$(CUDA_LIBS) $(LIBS)'
 MAKE
 of_make() { env -u MAKEFLAGS -u MFLAGS make -s -f Makefile -f "$work/print.mk" "print-$1" | tail -n 1; }
 changed=$(for name in $parts; do cat "$work/$name.diff"; done | sed -n 's|^+++ b/\(.*\.[ch]\)$|\1|p' | sort -u | sed 's/\./\\./g' | paste -sd'|')

@@ -131,7 +131,7 @@ tests_train_test_cuda_wire_SOURCES = tests/train/test_cuda_wire.c $(pipe_run)
 EXTRA_PROGRAMS += tests/tessera-emulated
 check_DATA += tests/tessera-emulated $(emulated_resources)
 tests_tessera_emulated_SOURCES = src/commands/main.c tests/support/emulated/register.c
-tests_tessera_emulated_LDADD = tests/support/emulated/emulated.o libtessera.a $(CUDA_LIBS) $(ARROW_LIBS)
+tests_tessera_emulated_LDADD = tests/support/emulated/emulated.o libtessera.a $(CUDA_LIBS)
 endif
 MOSTLYCLEANFILES += $(emulated_resources) tests/support/emulated/obj/*/*/*.o \
   tests/support/emulated/obj/*/*/*/*.o tests/support/emulated/emulated.o \
