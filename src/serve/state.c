@@ -108,6 +108,8 @@ bool ts_serve_rules_of(ts_serve_rules *rules, const char *format) {
     const char *format;
     ts_serve_rules rules;
   } all[] = {{"csv", TS_SERVE_CSV},
+             {"parquet", TS_SERVE_CSV}, /* cells in place of fields */
+             {"arrow", TS_SERVE_CSV},
              {"criteo_tsv", TS_SERVE_CRITEO},
              {"dataset", TS_SERVE_NUMBERS},
              {"npy", TS_SERVE_NUMBERS},

@@ -35,6 +35,7 @@ check "everybody can read it" readable
 version=$("$TESSERA" version | sed -n 's/^tessera //p')
 mkdir "$work/user" "$work/bin" "$work/spool"
 sed -n '/^\/\* seeds.c/,/^@end/p' "$srcdir/doc/install.texi" | sed '/^@end/d; s/@\([@{}]\)/\1/g' > "$work/user/seeds.c"
+sed -n '/^\/\* score.c/,/^@end/p' "$srcdir/doc/serving.texi" | sed '/^@end/d; s/@\([@{}]\)/\1/g' > "$work/user/score.c"
 clone=$srcdir/jobs/slurm
 cp "$clone/one-node.sbatch" "$work/user/clone.sbatch"
 cd "$work/user" || exit 99
@@ -133,6 +134,17 @@ if command -v pkg-config > /dev/null; then
   sed -n 's|^\./include/tessera/\(.*\.h\)$|#include "\1"|p' "$work/files" > all.c
   check "headers: $(wc -l < all.c)" test "$(wc -l < all.c)" -gt 150
   check "they compile together" $cc -std=c11 -Wall -Wextra -Werror -fsyntax-only $(pkg-config --cflags tessera) all.c
+  # The one that scores: of a compiler that knows nothing of MPI.
+  printf 'colour,label\nred,1\nblue,0\nred,1\ngreen,0\n' > colours.csv
+  echo 'run = { name = "colours"; epochs = 40.0; }; data = { train = "colours.csv"; global_batch = 4; columns = ( { name = "colour"; kind = "ids"; encoding = "vocabulary"; }, { name = "label"; kind = "label"; } ); };
+    tables = ( { name = "c"; rows = "auto"; dim = 4; features = "colour"; } ); model = { layers = ( { name = "y"; kind = "linear"; in = "embeddings"; units = 1; } ); }; optimizer = { kind = "adam"; lr = 0.1; };' > colours.deck
+  check "a model of colours" tessera train colours.deck --quiet
+  check "exported" tessera export colours.deck --quiet --format serve --out model.tserve
+  check "tessera_serve's version" test "$(pkg-config --modversion tessera_serve)" = "$version"
+  check "the manual's program that scores is built" cc -std=c99 -Wall -Wextra -Werror -o score score.c $(pkg-config --cflags --libs tessera_serve)
+  check "it runs" into scores env LD_LIBRARY_PATH="$tree/lib" ./score
+  check "red is liked, and blue is not" awk '{ exit !($1 > 0.8 && $2 < 0.2) }' scores
+  check "it needs no MPI" sh -c '! LD_LIBRARY_PATH="$0/lib" ldd ./score | grep -iE "mpi|hdf5"' "$tree"
 else
   echo "left out: programs with the library: pkg-config is not here"
 fi
