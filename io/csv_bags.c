@@ -25,9 +25,10 @@ ts_err ts_csv_bags_begin(ts_csv *s, int32_t n) {
   return TS_OK;
 }
 
-static ts_err make_room(ts_csv_bags *b) {
-  const int64_t more = b->capacity ? 2 * b->capacity : 4096;
-  if (b->n_ids < b->capacity) return TS_OK;
+ts_err ts_csv_bags_room(ts_csv_bags *b, int64_t n) {
+  const int64_t least = b->n_ids + n;
+  const int64_t more = 2 * least > 4096 ? 2 * least : 4096;
+  if (least <= b->capacity) return TS_OK;
   TS_DO(ts_mem_extend(&b->ids, b->n_ids, more, sizeof *b->ids, TS_TAG_INPUT));
   TS_DO(ts_mem_extend(&b->weights, b->n_ids, more, sizeof *b->weights,
                       TS_TAG_INPUT));
@@ -40,14 +41,15 @@ static ts_err bad_id(ts_csv *s, ts_batch_store *to, int32_t feature,
                      int64_t id) {
   const ts_config *c = s->base.config;
   const ts_table_config *t = to->of[feature].table;
+  char place[4200];
   const bool full = s->base.n_bad_ids >= c->data.max_bad;
   if (c->data.on_bad_id == TS_ON_BAD_STOP || full)
     return ts_fail(
         TS_ERR_DATA,
-        "%s:%lld: feature %s: id %lld is not a row of table %s, "
-        "which has %lld rows%s",
-        s->lines.path, (long long)ts_lines_number(&s->lines, s->line),
-        to->of[feature].name, (long long)id, t->name, (long long)t->rows,
+        "%s: feature %s: id %lld is not a row of table %s, which has %lld "
+        "rows%s",
+        ts_csv_place(s, place), to->of[feature].name, (long long)id, t->name,
+        (long long)t->rows,
         full ? " (data.max_bad is reached)"
              : "; data.on_bad_id = \"drop\" leaves such ids out");
   s->base.n_bad_ids++;
@@ -70,22 +72,25 @@ ts_err ts_csv_bags_add(ts_csv *s, ts_batch_store *to, int32_t feature,
                        int64_t i) {
   ts_csv_bags *b = &s->bags[feature];
   const int64_t rows = to->of[feature].rows;
-  ts_field rest = ts_csv_word(s, feature), item;
+  ts_csv_items items;
+  ts_field item;
   float weight;
-  if (ts_csv_is_missing(s, &rest)) return TS_OK;
+  if (!ts_csv_items_of(s, feature, &items)) return TS_OK;
   const int64_t most = b->newest ? 0 : b->max_length;
   while (!(most && b->lengths[i] == most) &&
-         ts_csv_item(s, feature, &rest, &item, &weight)) {
+         ts_csv_item(s, feature, &items, &item, &weight)) {
     if (isnan(weight))
       ts_csv_wrong(s, s->sparse[feature], "an id's weight is no number");
-    const int64_t id = ts_csv_id(s, feature, &item, rows);
+    const int64_t id = items.is_whole
+                           ? ts_csv_whole_id(s, feature, items.whole, rows)
+                           : ts_csv_id(s, feature, &item, rows);
     if (feature == to->times && (id < 0 || id >= rows))
       ts_csv_wrong(s, s->sparse[feature], "a time is a number from 0 on");
     if (!*s->why && (id < 0 || id >= rows)) {
       TS_DO(bad_id(s, to, feature, id));
       continue;
     }
-    TS_DO(make_room(b));
+    TS_DO(ts_csv_bags_room(b, 1));
     b->ids[b->n_ids] = id;
     b->weights[b->n_ids++] = weight;
     b->lengths[i]++;
@@ -94,10 +99,22 @@ ts_err ts_csv_bags_add(ts_csv *s, ts_batch_store *to, int32_t feature,
   return TS_OK;
 }
 
+/* Sample I's ids, which others may follow. */
+static void take_out(ts_csv_bags *b, int64_t i) {
+  int64_t at = 0;
+  for (int64_t k = 0; k < i; k++) at += b->lengths[k];
+  const int64_t next = at + b->lengths[i];
+  const size_t rest = (size_t)(b->n_ids - next);
+  if (!rest) return;
+  memmove(b->ids + at, b->ids + next, rest * sizeof *b->ids);
+  memmove(b->weights + at, b->weights + next, rest * sizeof *b->weights);
+}
+
 void ts_csv_bags_empty(ts_csv *s, int64_t i) {
   for (int32_t k = 0; k < s->n_features; k++) {
     ts_csv_bags *b = &s->bags[k];
     if (!ts_csv_has_bags(b)) continue;
+    if (s->filled && s->filled[k]) take_out(b, i);
     b->n_ids -= b->lengths[i];
     b->lengths[i] = 0;
   }

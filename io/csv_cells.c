@@ -30,6 +30,11 @@ bool ts_csv_number(const ts_field *f, double *x) {
   return end != text && !*end && isfinite(*x);
 }
 
+bool ts_csv_number_in(ts_csv *s, int column, double *x) {
+  if (s->table && ts_csv_table_number(s, column, x)) return isfinite(*x);
+  return ts_csv_number(ts_csv_field(s, column), x);
+}
+
 int64_t ts_csv_id(ts_csv *s, int32_t feature, const ts_field *f, int64_t rows) {
   const ts_csv_ids *x = &s->ids[feature];
   if (x->encoding == TS_CSV_HASH)
@@ -46,24 +51,27 @@ static int at_most(size_t n, int limit) {
 }
 
 void ts_csv_wrong(ts_csv *s, int column, const char *what) {
-  const ts_field *name = &s->header[column], *f = &s->fields[column];
   if (*s->why) return; /* the first is said */
+  const ts_field *name = &s->header[column], *f = ts_csv_field(s, column);
   snprintf(s->why, sizeof s->why, "column \"%.*s\": %s: \"%.*s\"",
            at_most(name->n_bytes, 60), name->text, what,
            at_most(f->n_bytes, 60), f->text);
 }
 
 /* What the deck takes for 0 or 1; -1: it is neither. */
-static float binary(const ts_csv *s, const ts_field *f) {
+static float binary(ts_csv *s, int column) {
   const ts_config *c = s->base.config;
   double x;
+  if (!c->data.csv.label_true.n) {
+    if (!ts_csv_number_in(s, column, &x)) return -1;
+    if (!isnan(c->data.csv.label_threshold))
+      return x >= c->data.csv.label_threshold;
+    return x == 0 || x == 1 ? (float)x : -1.0f;
+  }
+  const ts_field *f = ts_csv_field(s, column);
   for (int32_t i = 0; i < c->data.csv.label_true.n; i++)
     if (is_text(f, c->data.csv.label_true.item[i])) return 1;
-  if (c->data.csv.label_true.n) return f->n_bytes ? 0.0f : -1.0f;
-  if (!ts_csv_number(f, &x)) return -1;
-  if (!isnan(c->data.csv.label_threshold))
-    return x >= c->data.csv.label_threshold;
-  return x == 0 || x == 1 ? (float)x : -1.0f;
+  return f->n_bytes ? 0.0f : -1.0f;
 }
 
 /* What is no number is in no range. */
@@ -98,16 +106,17 @@ float ts_csv_label(ts_csv *s, int32_t task) {
   const int at = s->label[task], where = s->where[task];
   double y = NAN;
   if (where >= 0) {
-    if (predicts && ts_csv_is_missing(s, &s->fields[where])) return NAN;
-    const float counts = binary(s, &s->fields[where]);
+    if (predicts && ts_csv_is_missing(s, ts_csv_field(s, where))) return NAN;
+    const float counts = binary(s, where);
     if (counts < 0)
       ts_csv_wrong(s, where, "which samples count is neither 0 nor 1");
     if (counts <= 0) return NAN;
   }
-  if (at < 0 || (predicts && ts_csv_is_missing(s, &s->fields[at]))) return NAN;
+  if (at < 0 || (predicts && ts_csv_is_missing(s, ts_csv_field(s, at))))
+    return NAN;
   if (kind == TS_CSV_BINARY)
-    y = (double)binary(s, &s->fields[at]);
-  else if (!ts_csv_number(&s->fields[at], &y) || !isfinite((float)y))
+    y = (double)binary(s, at);
+  else if (!ts_csv_number_in(s, at, &y) || !isfinite((float)y))
     y = NAN;
   if (!is_label(kind, y)) {
     ts_csv_wrong(s, at, wrong[kind]);
@@ -129,9 +138,19 @@ static float take_weight(ts_field *item) {
   return ts_csv_number(&number, &x) ? (float)x : NAN;
 }
 
-bool ts_csv_item(const ts_csv *s, int32_t feature, ts_field *rest,
+bool ts_csv_items_of(ts_csv *s, int32_t feature, ts_csv_items *x) {
+  x->list = NULL;
+  x->is_whole = false;
+  if (s->table && ts_csv_table_items(s, feature, x)) return true;
+  x->rest = ts_csv_word(s, feature);
+  return !ts_csv_is_missing(s, &x->rest);
+}
+
+bool ts_csv_item(const ts_csv *s, int32_t feature, ts_csv_items *x,
                  ts_field *item, float *weight) {
   const ts_csv_bags *bags = &s->bags[feature];
+  ts_field *rest = &x->rest;
+  if (x->list) return ts_csv_table_item(s, feature, x, item, weight);
   while (rest->n_bytes) {
     const char *end = bags->is_list
                           ? memchr(rest->text, bags->separator, rest->n_bytes)

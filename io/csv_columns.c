@@ -40,6 +40,11 @@ static void nearest(char near[64], const ts_csv *s, const char *name) {
 }
 
 static ts_err no_column(const ts_csv *s, const char *file, const char *name) {
+  char near[64];
+  nearest(near, s, name);
+  if (s->table)
+    return ts_fail(TS_ERR_DATA, "%s: has no column \"%s\"%s%s%s", file, name,
+                   *near ? "; did you mean \"" : "", near, *near ? "\"?" : "");
   const char *header = ts_text_header(s->text);
   const char other[2] = {other_separator(s, header)};
   if (*other)
@@ -53,8 +58,6 @@ static ts_err no_column(const ts_csv *s, const char *file, const char *name) {
                    "%s: the first line looks like data, and is to be a header "
                    "with the columns' names, \"%s\" among them: %.200s",
                    file, name, header);
-  char near[64];
-  nearest(near, s, name);
   return ts_fail(
       TS_ERR_DATA, "%s: the header has no column \"%s\"%s%s%s: %.200s", file,
       name, *near ? "; did you mean \"" : "", near, *near ? "\"?" : "", header);
@@ -65,6 +68,7 @@ static ts_err find_column(int *to, const ts_csv *s, const char *file,
                           const char *name) {
   int n_same;
   *to = ts_csv_names_find(s->names, s->n_fields, name, &n_same);
+  if (*to >= 0 && s->table) TS_DO(ts_columnar_want(s->table, *to));
   if (n_same < 2) return TS_OK;
   return ts_fail(TS_ERR_DATA,
                  "%s: the header has %d columns \"%s\": which of them is "
@@ -160,7 +164,7 @@ static ts_err find_weight(ts_csv *s, const char *file) {
 
 ts_err ts_csv_columns(ts_csv *s, const char *file) {
   const ts_config *c = s->base.config;
-  TS_DO(split_header(s));
+  TS_DO(s->table ? ts_csv_table_header(s) : split_header(s));
   if (s->base.split == TS_SPLIT_ITEMS)
     TS_DO(ts_mem_many(s->base.lacks, s->n_features + 1, INPUT));
   TS_DO(find_labels(s, file));
@@ -169,5 +173,5 @@ ts_err ts_csv_columns(ts_csv *s, const char *file) {
     TS_DO(seek_column(&s->dense[d], s, file, ts_column_of_dense(c, d).from,
                       s->n_features));
   for (int32_t k = 0; k < s->n_features; k++) TS_DO(find_feature(s, file, k));
-  return TS_OK;
+  return s->table ? ts_csv_table_check(s, file) : TS_OK;
 }

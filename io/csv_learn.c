@@ -17,14 +17,15 @@ typedef struct ts_learning {
 
 /* The words of a field: one, or those of a list. */
 static ts_err learn_words(ts_csv *s, int32_t k) {
-  ts_field rest = ts_csv_word(s, k), item;
+  ts_csv_items items;
+  ts_field item;
   float weight;
-  if (s->ids[k].encoding != TS_CSV_VOCABULARY || ts_csv_is_missing(s, &rest))
+  if (s->ids[k].encoding != TS_CSV_VOCABULARY || !ts_csv_items_of(s, k, &items))
     return TS_OK;
   if (!ts_csv_has_bags(&s->bags[k]))
-    return ts_vocabularies_learn(s->base.vocabularies, k, rest.text,
-                                 rest.n_bytes);
-  while (ts_csv_item(s, k, &rest, &item, &weight))
+    return ts_vocabularies_learn(s->base.vocabularies, k, items.rest.text,
+                                 items.rest.n_bytes);
+  while (ts_csv_item(s, k, &items, &item, &weight))
     TS_DO(ts_vocabularies_learn(s->base.vocabularies, k, item.text,
                                 item.n_bytes));
   return TS_OK;
@@ -51,8 +52,8 @@ ts_err ts_csv_learn(ts_source *src, const uint64_t *kept, ts_comm *comm) {
   if (!scales && !v) return TS_OK;
   ts_learning l = {.kept = kept, .scales = scales};
   int64_t end;
-  TS_DO(ts_agree(comm, ts_scales_begin(scales, ts_text_n_lines(s->text), kept,
-                                       comm, &l.first, &end)));
+  TS_DO(ts_agree(comm, ts_scales_begin(scales, ts_csv_n_lines(s), kept, comm,
+                                       &l.first, &end)));
   l.work = ts_work_begin("learning words and scales of",
                          s->base.config->data.train.item[0],
                          (double)(end - l.first), "lines");

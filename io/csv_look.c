@@ -85,18 +85,19 @@ static ts_err look_at_line(ts_csv *s, void *arg, int64_t sample) {
     l->high[d] = fmax(l->high[d], x);
   }
   for (int32_t k = 0; k < s->n_features; k++) {
-    const ts_field *f = &s->fields[s->sparse[k]];
+    const int at = s->sparse[k];
     const bool made = s->ids[k].n_cross || s->ids[k].part;
-    if (!made && !ts_csv_has_bags(&s->bags[k]) && !ts_csv_is_missing(s, f))
-      look_at_ids(&l->ids[k], f);
+    if (made || ts_csv_has_bags(&s->bags[k])) continue;
+    const ts_field *f = ts_csv_field(s, at);
+    if (!ts_csv_is_missing(s, f)) look_at_ids(&l->ids[k], f);
   }
   return TS_OK;
 }
 
 /* Some lines from all over the files; of packed ones, which are read in order,
- * the first. */
+ * and of files of columns, which are decoded in large pieces, the first. */
 static ts_err look_at_lines(ts_csv *s, ts_look *l, bool packed) {
-  const int64_t n = ts_text_n_lines(s->text);
+  const int64_t n = ts_csv_n_lines(s);
   if (n <= LINES || packed)
     return ts_csv_each_line(s, 0, n < LINES ? n : LINES, look_at_line, l);
   for (int64_t k = 0; k < PLACES; k++)
@@ -185,7 +186,7 @@ static void note_lists(const ts_csv *s, const ts_look *l) {
 
 static ts_err look(ts_csv *s, ts_look *l, const ts_strings *paths) {
   const ts_config *c = s->base.config;
-  bool packed = false;
+  bool packed = s->table != NULL;
   TS_DO(ts_mem_many(l->labels, s->base.info.n_tasks, INPUT));
   TS_DO(ts_mem_many(l->low, s->n_dense, INPUT));
   TS_DO(ts_mem_many(l->high, s->n_dense, INPUT));

@@ -19,7 +19,7 @@ static const char between[] = "\t";
 
 static ts_field part_of(ts_csv *s, int column, ts_time_part part,
                         char text[32]) {
-  const ts_field *f = &s->fields[column];
+  const ts_field *f = ts_csv_field(s, column);
   if (ts_csv_is_missing(s, f)) return nothing;
   const int64_t x = ts_time_read(f->text, f->n_bytes, part);
   if (x < 0)
@@ -35,7 +35,7 @@ static ts_field crossed(ts_csv *s, ts_csv_ids *x) {
   bool any = false;
   x->text.n_bytes = 0;
   for (int32_t i = 0; i < x->n_cross; i++) {
-    const ts_field *f = &s->fields[x->cross[i]];
+    const ts_field *f = ts_csv_field(s, x->cross[i]);
     const bool missing = ts_csv_is_missing(s, f);
     any |= !missing;
     if (i && ts_str_append(&x->text, between) != TS_OK) s->failed = true;
@@ -50,14 +50,23 @@ static ts_field made(ts_csv *s, int32_t feature) {
   ts_csv_ids *x = &s->ids[feature];
   if (x->n_cross) return crossed(s, x);
   if (x->part) return part_of(s, s->sparse[feature], x->part, x->number);
-  return s->fields[s->sparse[feature]];
+  return *ts_csv_field(s, s->sparse[feature]);
+}
+
+ts_field ts_csv_word_of(const ts_csv *s, int32_t feature, ts_field f) {
+  static const char missing[] = "(missing)";
+  if (!s->ids[feature].missing_word || !ts_csv_is_missing(s, &f)) return f;
+  return (ts_field){missing, sizeof missing - 1};
 }
 
 ts_field ts_csv_word(ts_csv *s, int32_t feature) {
-  static const char missing[] = "(missing)";
-  const ts_field f = made(s, feature);
-  if (!s->ids[feature].missing_word || !ts_csv_is_missing(s, &f)) return f;
-  return (ts_field){missing, sizeof missing - 1};
+  return ts_csv_word_of(s, feature, made(s, feature));
+}
+
+int64_t ts_csv_whole_id(const ts_csv *s, int32_t feature, int64_t x,
+                        int64_t rows) {
+  if (s->ids[feature].encoding != TS_CSV_MODULO) return x;
+  return x % rows < 0 ? x % rows + rows : x % rows;
 }
 
 int64_t ts_csv_number_id(ts_csv *s, int32_t feature, const ts_field *f,
@@ -78,9 +87,12 @@ int64_t ts_csv_number_id(ts_csv *s, int32_t feature, const ts_field *f,
 /* ---- numbers ------------------------------------------------------------- */
 
 bool ts_csv_dense(ts_csv *s, int32_t i, double *x) {
-  const ts_field *f = &s->fields[s->dense[i]];
   char text[32];
   ts_field part;
+  if (s->table && !s->parts[i] && ts_csv_table_number(s, s->dense[i], x) &&
+      isfinite(*x))
+    return true;
+  const ts_field *f = ts_csv_field(s, s->dense[i]);
   if (s->parts[i]) {
     part = part_of(s, s->dense[i], s->parts[i], text);
     f = &part;
@@ -96,7 +108,7 @@ bool ts_csv_dense(ts_csv *s, int32_t i, double *x) {
 float ts_csv_weight(ts_csv *s) {
   double x;
   if (s->weight < 0) return 1;
-  if (ts_csv_number(&s->fields[s->weight], &x) && x >= 0) return (float)x;
+  if (ts_csv_number_in(s, s->weight, &x) && x >= 0) return (float)x;
   ts_csv_wrong(s, s->weight, "a sample's weight is no number from 0 on");
   return 0;
 }

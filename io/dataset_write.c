@@ -54,25 +54,27 @@ static const ts_jagged *bags_of(const ts_writer *w, int32_t column) {
               ->kjt.features[w->columns[column].feature];
 }
 
-/* One column can't have what features of it differ in. */
-static ts_err check_same(const ts_writer *w, int32_t f) {
-  const ts_batch *b = ts_batch_store_batch(w->store);
-  const ts_jagged *x = bags_of(w, w->of.column[f]), *y = &b->kjt.features[f];
+ts_err ts_dataset_check_same(const ts_config *c, const ts_batch *b, int32_t f,
+                             int32_t g) {
+  const ts_jagged *x = &b->kjt.features[g], *y = &b->kjt.features[f];
   const char *name;
   bool same = x->n_ids == y->n_ids;
   for (int32_t i = 0; same && i < b->n; i++)
     same = ts_jagged_length(x, i) == ts_jagged_length(y, i);
   if (same && (!x->n_ids || !memcmp(x->ids, y->ids, (size_t)x->n_ids * 8)))
     return TS_OK;
-  const ts_config *c = w->source->config;
   const ts_table_config *t = ts_feature_table(c, f, &name);
-  return ts_fail(
-      TS_ERR_DECK,
-      "feature %s has other ids in table %s than in table %s, and a "
-      "file has one column of it: convert with one of the tables, "
-      "or give both the same rows",
-      name, t->name,
-      ts_feature_table(c, w->columns[w->of.column[f]].feature, NULL)->name);
+  return ts_fail(TS_ERR_DECK,
+                 "feature %s has other ids in table %s than in table %s, and a "
+                 "file has one column of it: convert with one of the tables, "
+                 "or give both the same rows",
+                 name, t->name, ts_feature_table(c, g, NULL)->name);
+}
+
+static ts_err check_same(const ts_writer *w, int32_t f) {
+  return ts_dataset_check_same(w->source->config,
+                               ts_batch_store_batch(w->store), f,
+                               w->columns[w->of.column[f]].feature);
 }
 
 /* ---- what there is ------------------------------------------------------- */

@@ -37,6 +37,10 @@ ts_err ts_keys_of_csv(ts_keys **, const ts_config *, const ts_strings *paths,
                       const ts_strings *names, ts_comm *);
 ts_err ts_keys_of_criteo(ts_keys **, const ts_config *, const ts_strings *paths,
                          const ts_strings *names, ts_comm *);
+/* keys_columnar.c: of Parquet and Arrow's own files.  Collective. */
+ts_err ts_keys_of_columnar(ts_keys **, const ts_config *,
+                           const ts_strings *paths, const ts_strings *names,
+                           ts_comm *);
 /* keys_dataset.c: of HDF5, and of NumPy's arrays.  Collective. */
 ts_err ts_keys_of_dataset(ts_keys **, const ts_config *,
                           const ts_strings *paths, const ts_strings *names,

@@ -111,6 +111,7 @@ static ts_err read_samples(ts_loader *l, int slot, int64_t size,
                                     .start = start,
                                     .rank = l->options.rank,
                                     .n_ranks = l->options.n_ranks});
+  s->ahead = l->order.n ? l->order.ahead : -1;
   if (own->samples)
     return weigh(l, slot,
                  s->ops->gather(s, store, own->samples, (int32_t)own->n));
@@ -384,6 +385,7 @@ void ts_loader_destroy(ts_loader *l) {
   for (int i = 0; l->stores && !l->replay && i < l->n_stores; i++)
     ts_batch_store_destroy(l->stores[i]);
   ts_mem_free_all(l->stores, l->after, l->held, l->samples);
+  ts_order_reset(&l->order);
   ts_parts_destroy(l->parts);
   ts_trace_row_give(l->row);
   pthread_mutex_destroy(&l->lock);

@@ -1,4 +1,20 @@
 tessera_sources += \
+  io/columnar.c \
+  io/columnar.h \
+  io/columnar_cells.c \
+  io/columnar_cells.h \
+  io/columnar_gather.c \
+  io/columnar_groups.c \
+  io/columnar_impl.h \
+  io/columnar_keys.c \
+  io/columnar_keys.h \
+  io/columnar_out.c \
+  io/columnar_out.h \
+  io/columnar_source.c \
+  io/columnar_write.c \
+  io/columnar_write.h \
+  io/arrow_abi.h \
+  io/parquet.h \
   io/arrays.c \
   io/arrays.h \
   io/batch.h \
@@ -46,6 +62,8 @@ tessera_sources += \
   io/csv_look.c \
   io/csv_names.c \
   io/csv_names.h \
+  io/csv_table.c \
+  io/csv_table_fill.c \
   io/csv_survey.c \
   io/csv_survey.h \
   io/dataset.c \
@@ -95,6 +113,7 @@ tessera_sources += \
   io/keys.c \
   io/keys.h \
   io/keys_dataset.c \
+  io/keys_columnar.c \
   io/keys_text.c \
   io/layer_help.c \
   io/loader.c \
@@ -139,6 +158,7 @@ tessera_sources += \
   io/sequences_write.h \
   io/sheet.c \
   io/sheet_csv.c \
+  io/sheet_parquet.c \
   io/sheet.h \
   io/sheet_impl.h \
   io/schema.h \

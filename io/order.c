@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "base/mem.h"
+
 /* Streams of numbers: blocks and the shift have one each, then windows. */
 enum { STREAM_BLOCKS, STREAM_SHIFT, STREAM_WINDOWS };
 
@@ -27,14 +29,23 @@ ts_err ts_order_set(ts_order *o, const ts_source *s) {
                   .window = n,
                   .block = n,
                   .seed = (uint64_t)c->run.seed,
-                  .epoch = -1};
+                  .epoch = -1,
+                  .ahead = -1};
   if (!strcmp(c->data.shuffle, "full")) return TS_OK;
+  o->groups = s->info.groups;
+  o->n_groups = s->info.n_groups;
+  if (o->groups) return ts_mem_many(o->ends, o->n_groups, INPUT);
   const int64_t bytes = (int64_t)(c->data.shuffle_window * (1 << 20));
   o->block = bytes / sample_bytes(&s->info) / TS_ORDER_BLOCKS;
   if (o->block < 1) o->block = 1;
   if (o->block > n) o->block = n;
   o->window = o->block * TS_ORDER_BLOCKS;
   return TS_OK;
+}
+
+void ts_order_reset(ts_order *o) {
+  ts_mem_free(o->ends);
+  *o = (ts_order){0};
 }
 
 static const char *const kinds[] = {"none", "block", "full"};
@@ -109,8 +120,69 @@ static void turn_to(ts_order *o, int64_t epoch, int64_t w) {
   o->at = w;
 }
 
+/* ---- groups -------------------------------------------------------------- */
+
+/* The group that is K-th in the epoch at hand. */
+static int64_t group_at(const ts_order *o, int64_t k) {
+  return (int64_t)ts_permute_at(&o->blocks, (uint64_t)k);
+}
+
+/* Where the epoch's groups end: they differ in size. */
+static void order_groups(ts_order *o, int64_t epoch) {
+  int64_t end = 0;
+  o->blocks = ts_permute_of((uint64_t)o->n_groups, o->seed, (uint32_t)epoch,
+                            STREAM_BLOCKS);
+  for (int64_t k = 0; k < o->n_groups; k++) {
+    const int64_t g = group_at(o, k);
+    end += o->groups[g + 1] - o->groups[g];
+    o->ends[k] = end;
+  }
+  o->epoch = epoch;
+  o->at = -1;
+}
+
+/* The group, in the epoch's order, that has POSITION. */
+static int64_t find_group(const ts_order *o, int64_t position) {
+  int64_t low = 0, high = o->n_groups - 1;
+  while (low < high) {
+    const int64_t mid = low + (high - low) / 2;
+    if (o->ends[mid] > position)
+      high = mid;
+    else
+      low = mid + 1;
+  }
+  return low;
+}
+
+static void samples_of_groups(ts_order *o, int64_t *samples, int64_t epoch,
+                              int64_t first, int32_t n) {
+  int64_t from = 0, end = 0, start = 0;
+  if (epoch != o->epoch) order_groups(o, epoch);
+  for (int32_t i = 0; i < n; i++) {
+    const int64_t p = first + i;
+    if (p >= end) {
+      const int64_t k = find_group(o, p), g = group_at(o, k);
+      from = k ? o->ends[k - 1] : 0;
+      end = o->ends[k];
+      start = o->groups[g];
+      if (k != o->at)
+        o->within =
+            ts_permute_of((uint64_t)(end - from), o->seed, (uint32_t)epoch,
+                          (uint32_t)(STREAM_WINDOWS + k));
+      o->at = k;
+      o->ahead = k + 1 < o->n_groups ? o->groups[group_at(o, k + 1)] : -1;
+    }
+    samples[i] =
+        start + (int64_t)ts_permute_at(&o->within, (uint64_t)(p - from));
+  }
+}
+
 void ts_order_samples(ts_order *o, int64_t *samples, int64_t epoch,
                       int64_t first, int32_t n) {
+  if (o->groups) {
+    samples_of_groups(o, samples, epoch, first, n);
+    return;
+  }
   for (int32_t i = 0; i < n; i++) {
     const int64_t w = (first + i) / o->window, from = w * o->window;
     turn_to(o, epoch, w);

@@ -11,7 +11,11 @@
  *
  * with within and blocks keyed permutations (base/permute.h).  "full" is one
  * window of one block.  The shift cuts the blocks elsewhere in each epoch, and
- * so the samples of the short block differ.  All of it is Local. */
+ * so the samples of the short block differ.
+ *
+ * Where samples are read in groups (ts_source_info.groups), "block" takes the
+ * groups in the order of blocks, and mixes each in itself: a window is a group,
+ * whatever shuffle_window says.  All of it is Local. */
 #pragma once
 
 #include "base/permute.h"
@@ -27,6 +31,10 @@ typedef struct ts_order {
   int64_t epoch, at; /* the epoch and window whose permutations are here */
   int64_t shift, place[TS_ORDER_BLOCKS]; /* where the window's blocks lie */
   ts_permute blocks, within;
+  const int64_t *groups; /* (n_groups + 1) the source's; NULL: it has none */
+  int64_t n_groups;
+  int64_t *ends; /* (n_groups) positions at which the epoch's groups end */
+  int64_t ahead; /* a sample of what comes next; -1: not known */
 } ts_order;
 
 /* What an order depends on besides the data, for checkpoints. */
@@ -42,6 +50,7 @@ ts_err ts_order_check(const ts_config *, const ts_order_key *was);
 
 /* The order that the deck wants of SOURCE; an error where it can't be had. */
 ts_err ts_order_set(ts_order *, const ts_source *source);
+void ts_order_reset(ts_order *);
 /* The samples at positions [first, first + n) of EPOCH. */
 void ts_order_samples(ts_order *, int64_t *samples, int64_t epoch,
                       int64_t first, int32_t n);

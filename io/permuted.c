@@ -106,6 +106,7 @@ ts_err ts_permuted_open(ts_source **out, ts_source *inner, const char *who) {
                    inner->info.packed, who);
   TS_TRY(ts_mem_alloc(&p, sizeof *p, TS_TAG_INPUT));
   p->inner = inner;
+  inner->anywhere = true;
   p->base = *inner;
   p->base.info.period = 0;
   p->ops = *inner->ops;

@@ -16,6 +16,7 @@ ts_sheet_format ts_sheet_format_of(const char *path) {
   if (!strcmp(path, "-") || ts_str_ends(path, ".csv") ||
       ts_str_ends(path, ".csv.gz"))
     return TS_SHEET_CSV;
+  if (ts_str_ends(path, ".parquet")) return TS_SHEET_PARQUET;
   return ts_str_ends(path, ".h5") || ts_str_ends(path, ".hdf5") ? TS_SHEET_HDF5
                                                                 : TS_SHEET_NONE;
 }
@@ -110,12 +111,13 @@ static ts_err write_hdf5(ts_sheet *f, int64_t first, int64_t n,
 
 static ts_err make_file(ts_sheet *f) {
   if (!f->first) return TS_OK;
+  if (f->format == TS_SHEET_PARQUET) return ts_sheet_parquet_create(f);
   return f->format == TS_SHEET_CSV ? ts_sheet_csv_create(f) : make_hdf5(f);
 }
 
 /* All ranks write to HDF5. */
 static ts_err open_file(ts_sheet *f) {
-  if (f->format == TS_SHEET_CSV) return TS_OK;
+  if (f->format != TS_SHEET_HDF5) return TS_OK;
   f->fd = ts_file_open(f->temp, O_RDWR);
   return f->fd >= 0 ? TS_OK : ts_fail_errno(TS_ERR_IO, f->temp);
 }
@@ -152,6 +154,7 @@ ts_err ts_sheet_create(ts_sheet **out, const char *path, int64_t n,
 ts_err ts_sheet_write(ts_sheet *f, int64_t first, int64_t n,
                       const void *const *data) {
   if (f->format == TS_SHEET_CSV) return ts_sheet_csv_write(f, n, data);
+  if (f->format == TS_SHEET_PARQUET) return ts_sheet_parquet_write(f, n, data);
   return ts_agree(f->comm, write_hdf5(f, first, n, data));
 }
 
@@ -160,6 +163,7 @@ static ts_err close_file(ts_sheet *f, ts_err err) {
     const ts_err closed = ts_sheet_csv_close(f);
     err = err == TS_OK ? closed : err;
   }
+  err = ts_columnar_out_finish(f->out, err);
   if (f->fd >= 0 && err == TS_OK && ts_file_sync(f->fd) != 0)
     err = ts_fail_errno(TS_ERR_IO, f->path);
   if (f->fd >= 0) close(f->fd);
@@ -176,6 +180,7 @@ ts_err ts_sheet_finish(ts_sheet *f, ts_err err) {
   if (f->first && !f->piped && err != TS_OK) unlink(f->temp);
   err = ts_agree(comm, err);
   ts_str_reset(&f->text);
+  ts_sheet_parquet_free(f);
   ts_mem_free_all(f->at, f->all, f);
   return err;
 }

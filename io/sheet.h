@@ -1,12 +1,18 @@
 /* sheet.h - a file of rows, written by all ranks: scores and keys of samples,
  * embeddings and their words.  By the end of its name it is HDF5, a dataset
  * for each column, to which each rank writes its own by pwrite; or CSV, whose
- * text goes to rank 0, as where a row begins is known only then. */
+ * text goes to rank 0, as where a row begins is known only then; or Parquet,
+ * which has CSV's columns, and whose cells go to rank 0. */
 #pragma once
 
 #include "runtime/comm.h"
 
-typedef enum { TS_SHEET_NONE, TS_SHEET_CSV, TS_SHEET_HDF5 } ts_sheet_format;
+typedef enum {
+  TS_SHEET_NONE,
+  TS_SHEET_CSV,
+  TS_SHEET_HDF5,
+  TS_SHEET_PARQUET
+} ts_sheet_format;
 
 /* What a file of this name is; "-" is CSV on standard output.  NONE: no end
  * that is known.  Local. */
@@ -23,8 +29,8 @@ typedef enum {
 typedef struct ts_sheet_column {
   const char *name;
   const char *group;  /* in HDF5, before the name; NULL: none */
-  const char *head;   /* in CSV, numbered where there are several cells; NULL:
-                         NAME */
+  const char *head;   /* in CSV and Parquet, numbered where there are several
+                         cells; NULL:   NAME */
   char *const *heads; /* (n_cells) behind HEAD instead of numbers, or NULL */
   int64_t n;          /* rows of it, 0: as many as the file has */
   ts_cell kind;

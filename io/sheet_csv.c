@@ -49,15 +49,20 @@ static ts_err add_row(ts_sheet *f, int64_t i, const void *const *data) {
   return ts_str_append_bytes(&f->text, "\n", 1);
 }
 
+void ts_sheet_cell_name(char name[512], const ts_sheet_column *c, int32_t j) {
+  char number[16] = "";
+  if (c->n_cells > 1) snprintf(number, sizeof number, "%d", j);
+  snprintf(name, 512, "%.240s%.240s", c->head ? c->head : c->name,
+           c->heads ? c->heads[j] : number);
+}
+
 static ts_err add_header(ts_sheet *f) {
   bool more = false;
   for (int32_t k = 0; k < f->n_columns; k++) {
     const ts_sheet_column *c = &f->columns[k];
     for (int32_t j = 0; !c->hdf5_only && j < c->n_cells; j++, more = true) {
-      char name[512], number[16] = "";
-      if (c->n_cells > 1) snprintf(number, sizeof number, "%d", j);
-      snprintf(name, sizeof name, "%.240s%.240s", c->head ? c->head : c->name,
-               c->heads ? c->heads[j] : number);
+      char name[512];
+      ts_sheet_cell_name(name, c, j);
       if (more) TS_DO(ts_str_append_bytes(&f->text, ",", 1));
       TS_DO(ts_csv_add(&f->text, name, strlen(name)));
     }

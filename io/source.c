@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "base/tasks.h"
 #include "io/batch_store.h"
+#include "io/columnar_keys.h"
 #include "io/rows.h"
 #include "io/split.h"
 #include "io/target_law.h"
@@ -40,8 +41,20 @@ const ts_source_ops *ts_source_of(const ts_config *c, const char *path) {
   return NULL;
 }
 
+static ts_err add_folder(ts_strings *list, const char *path) {
+  const int32_t n = list->n;
+  TS_DO(ts_columnar_files(list, path));
+  if (list->n > n) return TS_OK;
+  return ts_fail(TS_ERR_DATA,
+                 "%s: is a folder, in which no file is .parquet, .arrow or "
+                 ".feather",
+                 path);
+}
+
 static ts_err add_path(ts_strings *list, const char *path) {
   struct stat st;
+  if (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
+    return add_folder(list, path);
   /* A pipe or a device would be waited for without end. */
   if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
     return ts_fail(TS_ERR_DATA, "%s: is not a file", path);
@@ -97,7 +110,8 @@ ts_err ts_source_files(const ts_source_ops **ops, ts_strings *paths,
 
 static ts_err check_items(const ts_source_ops *ops, ts_split split) {
   if (split != TS_SPLIT_ITEMS || ops->has_items) return TS_OK;
-  return ts_fail(TS_ERR_DECK, "data.items: is CSV or a data set, not format %s",
+  return ts_fail(TS_ERR_DECK,
+                 "data.items: is CSV, Parquet or a data set, not format %s",
                  ops->format);
 }
 

@@ -37,9 +37,12 @@ typedef struct ts_source_info {
   int64_t n_samples;
   int32_t n_dense; /* columns, as the deck counts them */
   int32_t n_tasks, n_features;
-  int32_t n_columns;  /* features, but for those that are in several tables */
-  bool has_weights;   /* some batches have sample weights (or may skip) */
-  int64_t bytes;      /* of its files; 0: not known */
+  int32_t n_columns; /* features, but for those that are in several tables */
+  bool has_weights;  /* some batches have sample weights (or may skip) */
+  int64_t bytes;     /* of its files; 0: not known */
+  const int64_t *groups; /* (n_groups + 1) where samples begin that are read
+                            together; NULL: they are read one by one */
+  int64_t n_groups;
   const char *packed; /* a file that is read in order only; NULL: none */
   bool unlabelled;    /* to predict only: labels are NAN */
   bool transformed;   /* numbers of its files are as the model takes them */
@@ -133,6 +136,9 @@ struct ts_source {
       *law;      /* what targets are drawn by (io/target_law.h), made
                     for the training split; NULL: evenly; owned */
   int n_threads; /* for read: who calls it sets it; 1 once opened */
+  int64_t ahead; /* for gather: a sample that is likely to be wanted soon, in
+                    another of its groups; -1: not known, as once opened */
+  bool anywhere; /* gather takes samples from all over: groups stay in memory */
   /* Counted by read, for the log: fields missing at a record's end, records
    * skipped, ids dropped. */
   int64_t n_short, n_bad_records, n_bad_ids;

@@ -15,6 +15,7 @@ typedef struct ts_subset {
   uint64_t *kept;
   int64_t *before; /* (n_blocks) samples that are kept before each */
   int64_t n_blocks;
+  int64_t *groups;  /* info.groups, of what is kept */
   int64_t *samples; /* scratch: the inner one's */
   size_t capacity;
 } ts_subset;
@@ -40,6 +41,26 @@ static ts_err count_blocks(ts_subset *s) {
     count +=
         ts_bits_count(s->kept + b * BLOCK_WORDS, left < BLOCK ? left : BLOCK);
   }
+  return TS_OK;
+}
+
+/* Groups that nothing is kept of are none. */
+static ts_err count_groups(ts_subset *s) {
+  ts_source_info *info = &s->base.info;
+  const int64_t *of = s->inner->info.groups, n = info->n_groups;
+  info->n_groups = 0;
+  if (!of) return TS_OK;
+  TS_DO(ts_mem_many(s->groups, n + 1, INPUT));
+  for (int64_t g = 1; g <= n; g++) {
+    const int64_t b = of[g] / BLOCK, from = b * BLOCK;
+    const int64_t end =
+        b == s->n_blocks
+            ? info->n_samples
+            : s->before[b] +
+                  ts_bits_count(s->kept + b * BLOCK_WORDS, of[g] - from);
+    if (end > s->groups[info->n_groups]) s->groups[++info->n_groups] = end;
+  }
+  info->groups = s->groups;
   return TS_OK;
 }
 
@@ -76,7 +97,7 @@ static int64_t next_of(const ts_subset *s, int64_t sample) {
 static void close_source(ts_source *src) {
   ts_subset *s = (ts_subset *)src;
   ts_source_close(s->inner);
-  ts_mem_free_all(s->kept, s->before, s->samples, s);
+  ts_mem_free_all(s->kept, s->before, s->groups, s->samples, s);
 }
 
 /* SAMPLES of the inner source, or those from FIRST on where that is NULL.  What
@@ -84,7 +105,10 @@ static void close_source(ts_source *src) {
 static ts_err read_inner(ts_subset *s, ts_batch_store *b,
                          const int64_t *samples, int64_t first, int32_t n) {
   ts_source *to = s->inner;
+  const int64_t ahead = s->base.ahead;
   to->n_threads = s->base.n_threads;
+  to->ahead = ahead < 0 ? -1 : inner_of(s, ahead);
+  to->anywhere |= s->base.anywhere;
   to->n_short = s->base.n_short;
   to->n_bad_records = s->base.n_bad_records;
   to->n_bad_ids = s->base.n_bad_ids;
@@ -175,11 +199,12 @@ ts_err ts_subset_take(ts_source **source, uint64_t *kept) {
   set_ops(s);
   s->base.info.n_samples = left;
   s->base.info.period = 0;
+  TS_TRY(count_groups(s));
   s->base.info.bytes =
       (int64_t)((double)inner->info.bytes * (double)left / (double)n);
   *source = &s->base;
   s = NULL;
 done:
-  if (s) ts_mem_free_all(s->before, s);
+  if (s) ts_mem_free_all(s->before, s->groups, s);
   return err;
 }

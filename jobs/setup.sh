@@ -20,6 +20,14 @@ cuda_tools() { # folder for them
   PATH=$(dirname "$1"/lib/python3*/site-packages/nvidia/cu*/bin/cuobjdump):$PATH; export PATH
 }
 
+# Apache Arrow of pyarrow, from PyPI: prints its folder, with which configure
+# finds Parquet.
+arrow_tools() { # folder for it
+  [ -x "$1/bin/pip" ] || python3 -m venv "$1" >&2 || return 1
+  ls -d "$1"/lib/python3*/site-packages/pyarrow > /dev/null 2>&1 || "$1/bin/pip" install -q pyarrow >&2 || return 1
+  echo "$1"/lib/python3*/site-packages/pyarrow
+}
+
 missing_packages() {
   for p in "$@"; do
     dpkg-query -W -f '${Status}' "$p" 2>/dev/null | grep -q 'ok installed' || printf ' %s' "$p"

@@ -125,6 +125,8 @@
   X(npy)                                                                       \
   X(criteo_tsv)                                                                \
   X(csv)                                                                       \
+  X(parquet)                                                                   \
+  X(arrow)                                                                     \
   X(synthetic)
 
 /* Rows of the table in dense/optim.c. */

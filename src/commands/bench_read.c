@@ -12,9 +12,11 @@
 
 enum { CHUNK = 4096 };
 
-/* Bytes of the deck's training files. */
-static double file_bytes(const ts_config *c) {
+/* Bytes of the deck's training files, which may be in folders where S has
+ * groups. */
+static double file_bytes(const ts_config *c, const ts_source *s) {
   double n = 0;
+  if (s->info.groups) return (double)s->info.bytes;
   for (int32_t i = 0; i < c->data.train.n; i++) {
     glob_t found;
     struct stat st;
@@ -32,13 +34,14 @@ static ts_err read_chunk(ts_source *s, ts_batch_store *store, ts_order *o,
   int64_t samples[CHUNK];
   if (!o->n) return s->ops->read(s, store, first, n);
   ts_order_samples(o, samples, 0, first, n);
+  s->ahead = o->ahead;
   return s->ops->gather(s, store, samples, n);
 }
 
 static ts_err read_part(ts_trainer *t, ts_source *s, double *seconds) {
   ts_err err = TS_OK;
   ts_batch_store *store = NULL;
-  ts_order order;
+  ts_order order = {0};
   const int64_t n = s->info.n_samples, end = n * (t->rank + 1) / t->n_ranks;
   TS_TRY(ts_order_set(&order, s));
   TS_TRY(ts_batch_store_create(&store, t->config, t->device));
@@ -48,6 +51,7 @@ static ts_err read_part(ts_trainer *t, ts_source *s, double *seconds) {
                       (int32_t)(end - at < CHUNK ? end - at : CHUNK)));
   *seconds = ts_now() - t0;
 done:
+  ts_order_reset(&order);
   ts_batch_store_destroy(store);
   return err;
 }
@@ -72,7 +76,7 @@ ts_err ts_bench_read(const ts_args *a) {
     TS_TRY(ts_settle(t, read_part(t, s, &seconds)));
     TS_TRY(ts_comm_max_f64(t->control, &seconds, 1));
     ts_bench_print(&passes, s->info.format, c->data.shuffle, (double)t->n_ranks,
-                   seconds, file_bytes(c) / seconds / 1e6,
+                   seconds, file_bytes(c, s) / seconds / 1e6,
                    (double)s->info.n_samples / seconds);
   }
 done:

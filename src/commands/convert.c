@@ -78,7 +78,9 @@ static ts_err write_split(const ts_args *a, ts_trainer *t, ts_split split) {
   ts_source *s = NULL;
   ts_str state = {0};
   const ts_source_ops *format =
-      ts_source_find(a->format ? a->format : "dataset");
+      ts_source_find(a->format                         ? a->format
+                     : ts_str_ends(a->out, ".parquet") ? "parquet"
+                                                       : "dataset");
   const double t0 = ts_now();
   if (!format || !format->write) TS_TRY(refuse_format(a->format));
   if (split != TS_SPLIT_TRAIN) TS_TRY(training_state(t, &state));

@@ -94,10 +94,10 @@ static ts_err find_feature(ts_embedding *e, const ts_config *c,
 
 static ts_err find_features(ts_embeddings *x, const ts_config *c,
                             const char *out, const ts_strings *features) {
-  if (features->n > 1 && ts_sheet_format_of(out) == TS_SHEET_CSV)
+  if (features->n > 1 && ts_sheet_format_of(out) != TS_SHEET_HDF5)
     return ts_fail(TS_ERR_USAGE,
-                   "--embeddings: CSV takes one feature a file; a file .h5 "
-                   "takes several");
+                   "--embeddings: CSV and Parquet take one feature a file; a "
+                   "file .h5 takes several");
   TS_DO(ts_mem_many(x->of, features->n, MISC));
   TS_DO(ts_mem_many(x->columns, 2 * features->n, MISC));
   TS_DO(ts_mem_many(x->data, 2 * features->n, MISC));

@@ -48,7 +48,7 @@ ts_err ts_forward_check_out(const ts_config *c, const char *out) {
   if (ts_sheet_format_of(out) != TS_SHEET_NONE) return TS_OK;
   return ts_fail(TS_ERR_USAGE,
                  "--out %s: the end of its name says no format; it is one of "
-                 ".csv, .csv.gz, .h5, .hdf5 (and - is CSV on stdout)",
+                 ".csv, .csv.gz, .h5, .hdf5, .parquet (and - is CSV on stdout)",
                  out);
 }
 

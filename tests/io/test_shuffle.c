@@ -9,6 +9,7 @@
 #include "io/deck.h"
 #include "io/order.h"
 #include "io/permuted.h"
+#include "io/subset.h"
 #include "tests/support/harness.h"
 
 enum { SAMPLES = 1003, BATCH = 24, EPOCH_STEPS = 42, MOST = 4000 };
@@ -106,18 +107,30 @@ static int same(const int64_t *x, const int64_t *y) {
   return n;
 }
 
+/* As of a file of columns. */
+enum { GROUPS = 7 };
+static const int64_t groups[GROUPS + 1] = {0,   7,   8,   300,
+                                           301, 640, 700, SAMPLES};
+
+static void have_groups(void) {
+  source->info.groups = groups;
+  source->info.n_groups = GROUPS;
+}
+
 /* A sample counts as 28 bytes: full; blocks of 2, of 9 and, in one window, of
- * all samples. */
+ * all samples; groups of a source that has such. */
 static const char *const orders[][2] = {
     {"data.shuffle=full", "data.shuffle_window=64"},
     {"data.shuffle=block", "data.shuffle_window=0.001"},
     {"data.shuffle=block", "data.shuffle_window=0.004"},
-    {"data.shuffle=block", "data.shuffle_window=64"}};
-enum { ORDERS = sizeof orders / sizeof *orders };
+    {"data.shuffle=block", "data.shuffle_window=64"},
+    {"data.shuffle=block", "data.shuffle_window=0.004"}};
+enum { ORDERS = sizeof orders / sizeof *orders, IN_GROUPS = ORDERS - 1 };
 
 TS_TESTS(each_sample_once, 0, ORDERS) {
   static int64_t whole[2 * SAMPLES], other[2 * SAMPLES], moved[2 * SAMPLES];
   open_data(orders[_i], 2);
+  if (_i == IN_GROUPS) have_groups();
   ck_assert_int_eq(take(whole, 1, 0, 2 * EPOCH_STEPS, false), 2 * SAMPLES);
   check_once(whole);
   check_once(whole + SAMPLES);
@@ -144,7 +157,7 @@ TS_TESTS(each_sample_once, 0, ORDERS) {
 
 /* Samples of a batch in blocks come from few places, in full from all. */
 TS_TEST(blocks_stay_together) {
-  for (int k = 0; k < ORDERS; k += 2) {
+  for (int k = 0; k < IN_GROUPS; k += 2) {
     int64_t samples[144];
     int together = 0;
     ts_order o;
@@ -160,6 +173,56 @@ TS_TEST(blocks_stay_together) {
       ck_assert_int_lt(together, 30);
     close_data();
   }
+}
+
+static int group_of(int64_t sample) {
+  int g = 0;
+  while (groups[g + 1] <= sample) g++;
+  return g;
+}
+
+/* Each group comes once, mixed, and the one that is said to come next does. */
+TS_TEST(groups_stay_together) {
+  static int64_t samples[SAMPLES];
+  ts_order o;
+  int n_groups = 0, n_next = 0, n_rising = 0;
+  int64_t next = -1;
+  open_data(orders[IN_GROUPS], 2);
+  have_groups();
+  ck_assert_ok(ts_order_set(&o, source));
+  for (int i = 0; i < SAMPLES; i++) {
+    ts_order_samples(&o, samples + i, 2, i, 1);
+    const bool begins = !i || group_of(samples[i]) != group_of(samples[i - 1]);
+    n_groups += begins;
+    n_next += begins && i && group_of(samples[i]) == group_of(next);
+    n_rising += i && samples[i] == samples[i - 1] + 1;
+    next = o.ahead;
+  }
+  check_once(samples);
+  ck_assert_int_eq(n_groups, GROUPS);
+  ck_assert_int_eq(n_next, GROUPS - 1);
+  ck_assert_int_lt(n_rising, 30);
+  ck_assert_int_eq(next, -1);
+  ts_order_reset(&o);
+  close_data();
+}
+
+/* Of a part of the samples: every other one, and none of group 2. */
+TS_TEST(groups_of_a_part) {
+  uint64_t *kept = NULL;
+  open_data(orders[IN_GROUPS], 2);
+  have_groups();
+  ck_assert_ok(ts_mem_array(&kept, ts_bits_words(SAMPLES), 8, TS_TAG_INPUT));
+  for (int i = 1; i < SAMPLES; i += 2)
+    if (group_of(i) != 2) ts_bits_set(kept, i);
+  ck_assert_ok(ts_subset_take(&source, kept));
+  const int64_t *of = source->info.groups, ends[] = {3, 4, 174, 204, 355};
+  ck_assert_int_eq(source->info.n_groups, 5);
+  for (int g = 0; g < 5; g++) ck_assert_int_eq(of[g + 1], ends[g]);
+  ck_assert_int_eq(of[5], source->info.n_samples);
+  ts_source_close(source);
+  ts_deck_destroy(c);
+  ts_fixture_stop(&fixture);
 }
 
 TS_TEST(seeds_differ) {

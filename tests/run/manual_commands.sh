@@ -18,6 +18,8 @@ cluster.texi scancel JOB: slurm.sh
 slurm.texi sbatch --dependency=: slurm.sh
 slurm.texi make check-slurm: jobs/check
 install.texi ./configure --prefix=: jobs/check, without a prefix
+install.texi python3 -m venv arrow: jobs/check
+install.texi ./configure --with-arrow=: jobs/check
 install.texi make install: install.sh
 install.texi make uninstall: install.sh
 install.texi mpirun -n 2 ./seeds: install.sh

@@ -103,4 +103,12 @@ all_words || exit 1
 mv "$work/avazu.test" "$TESSERA_DATA_DIR/test.csv"; run avazu "$srcdir/input/avazu.deck" && reach avazu 0.7) || exit 1
 (TESSERA_DATA_DIR=$work/ml; export TESSERA_DATA_DIR; run ml "$srcdir/input/ml100k.deck" && reach ml 0.775 && others ml ml100k &&
 run ml-graph "$srcdir/input/ml100k_graph.deck" && reach ml-graph 0.78) || exit 1
+# Adult from Parquet, where there is pyarrow: parquet.sh compares its first epoch.
+arrow=$(ldd "$(dirname "$TESSERA")/io/parquet.so" 2> /dev/null | sed -n 's|.*=> \(/.*\)/lib/python3[^/]*/site-packages/pyarrow/libarrow\.so.*|\1/bin/python3|p' | head -n 1)
+if [ -n "$arrow" ] && "$arrow" -c 'import pyarrow' 2> /dev/null; then
+  for part in data test; do "$arrow" "$srcdir/tests/run/parquet.py" adult "$TESSERA_DATA_DIR/adult/adult.$part" "$work/adult.$part.parquet" || exit 1; done
+  run adult-parquet "$srcdir/input/adult.deck" --set data.format=parquet --set data.train="$work/adult.data.parquet" --set data.eval="$work/adult.test.parquet" || exit 1
+  loss() { sed -n 's/.*"loss":\([^,}]*\).*/\1/p; s/.*"eval":true/eval/p' "$work/$1/metrics.jsonl"; }
+  [ "$(loss adult)" = "$(loss adult-parquet)" ] && [ "$(loss adult | wc -l)" -ge 5 ] || { echo "adult: Parquet has other losses than CSV"; exit 1; }
+fi
 echo "100%: Checks: 30, Failures: 0, Errors: 0"

@@ -1,0 +1,23 @@
+# Arrow's C++ library is met in one file, which the program loads where it is
+# wanted: a module of its own, so that nothing else needs that library.
+tessera_sources += io/parquet_load.c
+EXTRA_DIST += io/parquet.cc
+arrow_modules =
+if HAVE_ARROW
+arrow_modules += io/parquet.so
+install_local += install-parquet
+endif
+uninstall_local += uninstall-parquet
+io/parquet.so: io/parquet.cc
+	@$(MKDIR_P) $(@D)
+	$(AM_V_CXX)$(CXX) $(CXXFLAGS) -fPIC -I. $(AM_CPPFLAGS) $(ARROW_CXXFLAGS) \
+	  -MD -MP -MF io/parquet.d -shared -o $@ $(srcdir)/io/parquet.cc $(ARROW_LIBS)
+-include io/parquet.d
+# Where the program looks for it, whatever libdir is.
+parquetdir = $(exec_prefix)/lib/tessera
+install-parquet: io/parquet.so
+	$(MKDIR_P) "$(DESTDIR)$(parquetdir)" && $(INSTALL_DATA) io/parquet.so "$(DESTDIR)$(parquetdir)"
+uninstall-parquet:
+	rm -f "$(DESTDIR)$(parquetdir)/parquet.so"
+	test ! -d "$(DESTDIR)$(parquetdir)" || rmdir "$(DESTDIR)$(parquetdir)" 2> /dev/null || :
+MOSTLYCLEANFILES += io/parquet.so io/parquet.d

@@ -1,0 +1,12 @@
+/* columnar_write.h - any data source as Parquet. */
+#pragma once
+
+#include "io/source.h"
+
+/* All samples of SOURCE to PATH, under a temporary name until all is written:
+ * a column for each label, dense number and feature, by the deck's names
+ * (NAME_label and NAME_number where a feature has the same one), and
+ * sample_weight where samples have one.  Ids are those of tables' rows, a list
+ * where samples have several, with weights where a table wants them.  Rank 0
+ * reads and writes.  Collective. */
+ts_err ts_columnar_write(const char *path, ts_source *source, ts_comm *);

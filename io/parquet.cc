@@ -1,0 +1,271 @@
+// parquet.cc - Parquet and Arrow's own files, by Apache Arrow's C++ library.
+#include "io/parquet.h"
+
+#include <arrow/api.h>
+#include <arrow/c/bridge.h>
+#include <arrow/io/file.h>
+#include <arrow/ipc/reader.h>
+#include <parquet/arrow/reader.h>
+#include <parquet/arrow/schema.h>
+#include <parquet/arrow/writer.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <exception>
+#include <memory>
+#include <new>
+#include <string>
+#include <vector>
+
+// What the library marks as old is what its older releases have, too.
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+
+using arrow::Status;
+
+struct ts_parquet {
+  std::shared_ptr<arrow::io::ReadableFile> file;
+  std::unique_ptr<parquet::arrow::FileReader> reader;  // NULL: Arrow's own
+  std::shared_ptr<arrow::ipc::RecordBatchFileReader> batches;
+  std::vector<int> included;  // that BATCHES has, in order
+  std::vector<int64_t> rows;  // of each group
+  ArrowSchema schema;
+};
+
+struct ts_parquet_out {
+  std::shared_ptr<arrow::io::FileOutputStream> file;
+  std::shared_ptr<arrow::Schema> schema;
+  std::unique_ptr<parquet::arrow::FileWriter> writer;
+};
+
+namespace {
+
+// Runs CALL, whose status, or what it throws, goes to WHY; as one line, without
+// what a terminal would take for its own.
+template <typename Call>
+bool guarded(char *why, Call call) {
+  std::string text;
+  try {
+    const Status status = call();
+    if (status.ok()) return true;
+    text = status.message();
+  } catch (const std::exception &e) {
+    text = e.what();
+  } catch (...) {
+    text = "the library fails without a word";
+  }
+  for (char &c : text)
+    if (static_cast<unsigned char>(c) < ' ' || c == 127) c = ' ';
+  text.erase(text.find_last_not_of(' ') + 1);
+  snprintf(why, TS_PARQUET_WHY, "%s", text.c_str());
+  return false;
+}
+
+Status open_batches(ts_parquet *p, const std::vector<int> &included) {
+  arrow::ipc::IpcReadOptions options = arrow::ipc::IpcReadOptions::Defaults();
+  options.included_fields = included;
+  options.use_threads = false;
+  ARROW_ASSIGN_OR_RAISE(
+      p->batches, arrow::ipc::RecordBatchFileReader::Open(p->file, options));
+  p->included = included;
+  return Status::OK();
+}
+
+// How many rows a batch has is known by reading one of its columns.
+Status open_own(ts_parquet *p) {
+  ARROW_RETURN_NOT_OK(open_batches(p, {}));
+  ARROW_RETURN_NOT_OK(arrow::ExportSchema(*p->batches->schema(), &p->schema));
+  if (p->schema.n_children < 1) return Status::Invalid("it has no columns");
+  ARROW_RETURN_NOT_OK(open_batches(p, {0}));
+  for (int g = 0; g < p->batches->num_record_batches(); g++) {
+    ARROW_ASSIGN_OR_RAISE(auto batch, p->batches->ReadRecordBatch(g));
+    p->rows.push_back(batch->num_rows());
+  }
+  return Status::OK();
+}
+
+// Texts that the file has as words of a dictionary stay that: its pages say so
+// for the first group.
+bool is_of_words(const parquet::FileMetaData &metadata, int column) {
+  const auto *descr = metadata.schema()->Column(column);
+  if (descr->physical_type() != parquet::Type::BYTE_ARRAY ||
+      descr->max_repetition_level() > 0 || metadata.num_row_groups() < 1)
+    return false;
+  const auto chunk = metadata.RowGroup(0)->ColumnChunk(column);
+  if (!chunk->has_dictionary_page()) return false;
+  for (const auto &page : chunk->encoding_stats())
+    if ((page.page_type == parquet::PageType::DATA_PAGE ||
+         page.page_type == parquet::PageType::DATA_PAGE_V2) &&
+        page.encoding != parquet::Encoding::RLE_DICTIONARY &&
+        page.encoding != parquet::Encoding::PLAIN_DICTIONARY)
+      return false;
+  return true;
+}
+
+Status open_parquet(ts_parquet *p, bool parallel) {
+  parquet::arrow::FileReaderBuilder builder;
+  parquet::ArrowReaderProperties properties(parallel);
+  properties.set_pre_buffer(false);
+  // Pages come through a small window, not whole columns at once.
+  parquet::ReaderProperties pages;
+  pages.enable_buffered_stream();
+  pages.set_buffer_size(1 << 20);
+  ARROW_RETURN_NOT_OK(builder.Open(p->file, pages));
+  const auto head = builder.raw_reader()->metadata();
+  for (int c = 0; c < head->num_columns(); c++)
+    properties.set_read_dictionary(c, is_of_words(*head, c));
+  builder.properties(properties);
+  ARROW_RETURN_NOT_OK(builder.Build(&p->reader));
+  const auto metadata = p->reader->parquet_reader()->metadata();
+  for (int g = 0; g < metadata->num_row_groups(); g++) {
+    const int64_t rows = metadata->RowGroup(g)->num_rows();
+    if (rows < 0) return Status::Invalid("a row group has ", rows, " rows");
+    p->rows.push_back(rows);
+  }
+  std::shared_ptr<arrow::Schema> schema;
+  ARROW_RETURN_NOT_OK(p->reader->GetSchema(&schema));
+  return arrow::ExportSchema(*schema, &p->schema);
+}
+
+Status open(ts_parquet *p, const char *path, bool parallel) {
+  ARROW_ASSIGN_OR_RAISE(p->file, arrow::io::ReadableFile::Open(path));
+  ARROW_ASSIGN_OR_RAISE(auto head, p->file->ReadAt(0, 6));
+  const std::string first(reinterpret_cast<const char *>(head->data()),
+                          static_cast<size_t>(head->size()));
+  return first == "ARROW1" ? open_own(p) : open_parquet(p, parallel);
+}
+
+// The leaves of a column, which the file has one by one.
+void add_leaves(std::vector<int> *leaves,
+                const parquet::arrow::SchemaField &field) {
+  if (field.is_leaf()) leaves->push_back(field.column_index);
+  for (const auto &child : field.children) add_leaves(leaves, child);
+}
+
+// Those of COLUMNS of GROUP; the library gives them in the file's order.
+arrow::Result<std::shared_ptr<arrow::RecordBatch>> read_parquet(
+    ts_parquet *p, int group, const std::vector<int> &columns) {
+  std::vector<int> leaves;
+  for (const int c : columns)
+    add_leaves(&leaves, p->reader->manifest().schema_fields.at(
+                            static_cast<size_t>(c)));
+  std::shared_ptr<arrow::Table> table;
+  ARROW_RETURN_NOT_OK(p->reader->ReadRowGroup(group, leaves, &table));
+  return table->CombineChunksToBatch();
+}
+
+Status read(ts_parquet *p, int group, const int32_t *columns, int32_t n,
+            ArrowArray *to) {
+  std::vector<int> sorted(columns, columns + n);
+  std::sort(sorted.begin(), sorted.end());
+  std::shared_ptr<arrow::RecordBatch> batch;
+  if (p->reader) {
+    ARROW_ASSIGN_OR_RAISE(batch, read_parquet(p, group, sorted));
+    ARROW_RETURN_NOT_OK(batch->Validate());
+  } else {
+    if (sorted != p->included) ARROW_RETURN_NOT_OK(open_batches(p, sorted));
+    ARROW_ASSIGN_OR_RAISE(batch, p->batches->ReadRecordBatch(group));
+    ARROW_RETURN_NOT_OK(batch->ValidateFull());
+  }
+  const int64_t rows = p->rows.at(static_cast<size_t>(group));
+  if (batch->num_columns() != n || (n && batch->num_rows() != rows))
+    return Status::Invalid(batch->num_rows(), " rows of ",
+                           batch->num_columns(), " columns where ", rows,
+                           " of ", n, " are to be");
+  std::vector<int> order;
+  for (int32_t i = 0; i < n; i++)
+    order.push_back(static_cast<int>(
+        std::lower_bound(sorted.begin(), sorted.end(), columns[i]) -
+        sorted.begin()));
+  ARROW_ASSIGN_OR_RAISE(batch, batch->SelectColumns(order));
+  return arrow::ExportRecordBatch(*batch, to);
+}
+
+Status create(ts_parquet_out *out, int fd, ArrowSchema *schema) {
+  ARROW_ASSIGN_OR_RAISE(out->file, arrow::io::FileOutputStream::Open(fd));
+  ARROW_ASSIGN_OR_RAISE(out->schema, arrow::ImportSchema(schema));
+  auto properties = parquet::WriterProperties::Builder()
+                        .compression(parquet::Compression::SNAPPY)
+                        ->build();
+  ARROW_ASSIGN_OR_RAISE(
+      out->writer, parquet::arrow::FileWriter::Open(
+                       *out->schema, arrow::default_memory_pool(), out->file,
+                       properties));
+  return Status::OK();
+}
+
+void module_close(ts_parquet *p) {
+  if (p && p->schema.release) p->schema.release(&p->schema);
+  delete p;
+}
+
+bool module_open(ts_parquet **out, const char *path, bool parallel,
+                 char *why) {
+  ts_parquet *p = new (std::nothrow) ts_parquet();
+  const bool good = guarded(why, [&] {
+    return p ? open(p, path, parallel) : Status::OutOfMemory("out of memory");
+  });
+  if (good)
+    *out = p;
+  else
+    module_close(p);
+  return good;
+}
+
+const ArrowSchema *module_schema(const ts_parquet *p) {
+  return &p->schema;
+}
+
+int32_t module_n_groups(const ts_parquet *p) {
+  return static_cast<int32_t>(p->rows.size());
+}
+
+int64_t module_rows(const ts_parquet *p, int32_t group) {
+  return p->rows[static_cast<size_t>(group)];
+}
+
+bool module_read(ts_parquet *p, int32_t group, const int32_t *columns,
+                 int32_t n, ArrowArray *to, char *why) {
+  return guarded(why, [&] { return read(p, group, columns, n, to); });
+}
+
+bool module_create(ts_parquet_out **to, int fd, ArrowSchema *schema,
+                   char *why) {
+  ts_parquet_out *out = new (std::nothrow) ts_parquet_out();
+  const bool good = guarded(why, [&] {
+    return out ? create(out, fd, schema)
+               : Status::OutOfMemory("out of memory");
+  });
+  if (good)
+    *to = out;
+  else
+    delete out;
+  return good;
+}
+
+bool module_write(ts_parquet_out *out, ArrowArray *rows, char *why) {
+  return guarded(why, [&] {
+    ARROW_ASSIGN_OR_RAISE(auto batch,
+                          arrow::ImportRecordBatch(rows, out->schema));
+    ARROW_ASSIGN_OR_RAISE(auto table,
+                          arrow::Table::FromRecordBatches({batch}));
+    return out->writer->WriteTable(*table, std::max<int64_t>(
+                                               table->num_rows(), 1));
+  });
+}
+
+bool module_finish(ts_parquet_out *out, char *why) {
+  const bool good = !out || guarded(why, [&] {
+    ARROW_RETURN_NOT_OK(out->writer->Close());
+    return out->file->Close();
+  });
+  delete out;
+  return good;
+}
+
+}  // namespace
+
+extern "C" __attribute__((visibility("default")))
+const ts_parquet_module ts_parquet_this = {
+    module_open, module_close, module_schema, module_n_groups, module_rows,
+    module_read, module_create, module_write, module_finish};

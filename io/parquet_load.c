@@ -1,0 +1,93 @@
+/* parquet_load.c - the module that reads and writes Parquet, where it is:
+ * beside the program in its build's folder, or installed. */
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "io/parquet.h"
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static const ts_parquet_module *module;
+static char no_module[TS_PARQUET_WHY];
+
+/* PATH, in the folder that the program is in; false: there is no such file. */
+static bool find(char path[4096], const char *name) {
+  char here[3072];
+  const ssize_t n = readlink("/proc/self/exe", here, sizeof here - 1);
+  if (n < 0) return false;
+  here[n] = '\0';
+  char *slash = strrchr(here, '/');
+  if (slash) *slash = '\0';
+  snprintf(path, 4096, "%s/%s", here, name);
+  return access(path, R_OK) == 0;
+}
+
+static void load(void) {
+  static const char *const names[] = {"io/parquet.so", "../io/parquet.so",
+                                      "../lib/tessera/parquet.so"};
+  char path[4096] = "";
+  bool found = false;
+  for (int i = 0; i < 3 && !found; i++) found = find(path, names[i]);
+  void *handle = found ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
+  if (handle) module = dlsym(handle, "ts_parquet_this");
+  if (module) return;
+  if (found)
+    snprintf(no_module, sizeof no_module,
+             "Apache Arrow, which reads and writes Parquet, can't be loaded: "
+             "%.400s",
+             dlerror());
+  else
+    snprintf(no_module, sizeof no_module,
+             "this build has no Apache Arrow, which reads and writes Parquet: "
+             "pip install pyarrow, or the packages libarrow-dev and "
+             "libparquet-dev, then configure --with-arrow=DIR and make");
+}
+
+bool ts_parquet_is_there(char why[TS_PARQUET_WHY]) {
+  pthread_once(&once, load);
+  if (!module) memcpy(why, no_module, TS_PARQUET_WHY);
+  return module != NULL;
+}
+
+bool ts_parquet_open(ts_parquet **out, const char *path, bool parallel,
+                     char why[TS_PARQUET_WHY]) {
+  return ts_parquet_is_there(why) && module->open(out, path, parallel, why);
+}
+
+void ts_parquet_close(ts_parquet *p) {
+  if (p) module->close(p);
+}
+
+const struct ArrowSchema *ts_parquet_schema(const ts_parquet *p) {
+  return module->schema(p);
+}
+
+int32_t ts_parquet_n_groups(const ts_parquet *p) {
+  return module->n_groups(p);
+}
+
+int64_t ts_parquet_rows(const ts_parquet *p, int32_t group) {
+  return module->rows(p, group);
+}
+
+bool ts_parquet_read(ts_parquet *p, int32_t group, const int32_t *columns,
+                     int32_t n, struct ArrowArray *to,
+                     char why[TS_PARQUET_WHY]) {
+  return module->read(p, group, columns, n, to, why);
+}
+
+bool ts_parquet_create(ts_parquet_out **out, int fd, struct ArrowSchema *schema,
+                       char why[TS_PARQUET_WHY]) {
+  return ts_parquet_is_there(why) && module->create(out, fd, schema, why);
+}
+
+bool ts_parquet_write(ts_parquet_out *out, struct ArrowArray *rows,
+                      char why[TS_PARQUET_WHY]) {
+  return module->write(out, rows, why);
+}
+
+bool ts_parquet_finish(ts_parquet_out *out, char why[TS_PARQUET_WHY]) {
+  return !out || module->finish(out, why);
+}

@@ -1,0 +1,164 @@
+#!/bin/sh
+# parquet.sh - Parquet and Arrow's own files as pyarrow writes them, against the
+# same samples in CSV, to the bit: types of columns, files, folders, ranks,
+# shuffles, going on inside an epoch; what is written is read by pyarrow;
+# damaged and hostile files.  With TESSERA_DATA_DIR UCI Adult, too.  A build
+# without Arrow says so, which is all that is checked of it.
+# seconds: 200
+. "$srcdir/tests/support/common.sh"
+cat > "$work/own.deck" <<'DECK'
+run = { steps = 40; seed = 3; threads = 1; log_every = 1; };
+data = { train = "all.parquet"; global_batch = 250;
+  columns = ( { name = "clicked"; kind = "label"; }, { name = "weight"; kind = "weight"; },
+    { name = "f32"; kind = "dense"; transform = "standardise"; }, { name = "f64"; kind = "dense"; }, { name = "f16"; kind = "dense"; },
+    { name = "i64"; kind = "dense"; transform = "quantile"; bins = 20; }, { name = "u8"; kind = "dense"; transform = "log1p"; },
+    { name = "bool"; kind = "dense"; }, { name = "money"; kind = "dense"; transform = "min_max"; },
+    { name = "hour"; kind = "dense"; from = "time"; part = "hour"; },
+    { name = "word"; kind = "ids"; encoding = "vocabulary"; }, { name = "dict"; kind = "ids"; encoding = "hash"; missing = "word"; },
+    { name = "large"; kind = "ids"; encoding = "hash"; seed = 4; }, { name = "bytes"; kind = "ids"; encoding = "vocabulary"; min_count = 90; },
+    { name = "id"; kind = "ids"; encoding = "none"; }, { name = "wide"; kind = "ids"; encoding = "modulo"; },
+    { name = "number"; kind = "ids"; from = "u8"; encoding = "vocabulary"; }, { name = "bucket"; kind = "ids"; from = "i64"; encoding = "bucketise"; bins = 9; },
+    { name = "bag"; kind = "ids"; encoding = "none"; list_separator = "|"; max_length = 3; },
+    { name = "words"; kind = "ids"; encoding = "vocabulary"; list_separator = "|"; },
+    { name = "three"; kind = "ids"; encoding = "modulo"; list_separator = "|"; },
+    { name = "map"; kind = "ids"; encoding = "hash"; list_separator = "|"; }, { name = "pairs"; kind = "ids"; encoding = "none"; list_separator = "|"; },
+    { name = "month"; kind = "ids"; from = "date"; part = "month"; encoding = "none"; },
+    { name = "weekday"; kind = "ids"; from = "time"; part = "weekday"; encoding = "vocabulary"; },
+    { name = "both"; kind = "ids"; cross = ["word", "u8"]; encoding = "hash"; }, { name = "day"; kind = "ids"; encoding = "none"; } ); };
+table_defaults = { dim = 4; rows = 300; optimizer = { kind = "rowwise_adagrad"; lr = 0.1; }; };
+tables = ( { name = "word"; features = ["word"]; }, { name = "dict"; features = ["dict"]; }, { name = "large"; features = ["large"]; },
+  { name = "bytes"; features = ["bytes"]; }, { name = "id"; features = ["id"]; }, { name = "wide"; features = ["wide"]; },
+  { name = "number"; features = ["number"]; }, { name = "bucket"; features = ["bucket"]; }, { name = "bag"; features = ["bag"]; },
+  { name = "words"; features = ["words"]; pooling = "mean"; }, { name = "three"; features = ["three"]; },
+  { name = "map"; features = ["map"]; weighted = true; }, { name = "pairs"; features = ["pairs"]; weighted = true; },
+  { name = "month"; features = ["month"]; }, { name = "weekday"; features = ["weekday"]; }, { name = "both"; features = ["both"]; },
+  { name = "day"; features = ["day"]; } );
+model = { dense_features = 8; dense_arch = [4]; over_arch = [8, 1]; };
+optimizer = { kind = "adam"; lr = 1e-2; };
+sharding = { topology = "default"; };
+DECK
+# A build without Arrow, or without its module, knows the format all the same.
+mkdir "$work/alone"; cp "$TESSERA" "$work/alone"; printf PAR1 > "$work/all.parquet"
+"$work/alone/tessera" convert "$work/own.deck" --out "$work/none.h5" > "$work/out" 2> "$work/err"; code=$?
+check "without Arrow: code 3, not $code" test $code = 3
+check "how to get it" grep -q 'all.parquet: this build has no Apache Arrow.*pip install pyarrow.*--with-arrow' "$work/err"
+"$work/alone/tessera" generate "$work/small.deck" --out "$work/none.parquet" > "$work/out" 2> "$work/err"; code=$?
+check "nor is it written: code 2, not $code" test $code = 2
+check "which is said" grep -q 'none.parquet.*this build has no Apache Arrow' "$work/err"
+mkdir "$work/alone/io"; echo module > "$work/alone/io/parquet.so"
+"$work/alone/tessera" convert "$work/own.deck" --out "$work/none.h5" > "$work/out" 2> "$work/err"; code=$?
+check "a module that is none: code 3, not $code" test $code = 3
+check "why it is none" grep -q "all.parquet: Apache Arrow.* can't be loaded: .*parquet.so" "$work/err"
+rm -r "$work/alone"
+arrow=$(ldd "$(dirname "$TESSERA")/io/parquet.so" 2> /dev/null | sed -n 's|.*=> \(/.*\)/libarrow\.so.*|\1|p' | head -n 1)
+[ -n "$arrow" ] || { passed; exit; }
+python=$(echo "$arrow" | sed -n 's|/lib/python3[^/]*/site-packages/pyarrow$|/bin/python3|p')
+[ -x "$python" ] || python=python3
+$python -c 'import pyarrow' 2> /dev/null || { echo "python3 with pyarrow is not here"; exit 77; }
+make=$srcdir/tests/run/parquet.py
+check "files" $python "$make" make "$work"
+
+go() { # RANKS FOLDER FILE [options]
+  ranks=$1; folder=$2; file=$3; shift 3
+  ${MPIRUN:-mpirun} -q -n "$ranks" "$TESSERA" train "$work/own.deck" --quiet --set run.output="$work/$folder" --set data.train="$file" "$@"
+}
+same() { # RUN RUN: losses and weights
+  [ "$(losses "$1" | wc -l)" = 40 ] && [ "$(losses "$1")" = "$(losses "$2")" ] && same_bits "$(newest "$1")" "$(newest "$2")"
+}
+
+# The same samples, by any way.
+for ranks in 1 2; do check "CSV, $ranks ranks" go $ranks csv-$ranks all.csv; done
+for file in all.parquet plain.parquet all.arrow; do
+  for ranks in 1 2; do
+    check "$file, $ranks ranks" go $ranks "$file-$ranks" "$file"
+    check "$file, $ranks ranks: as CSV" same "$file-$ranks" csv-$ranks
+  done
+done
+for file in zstd.parquet all.feather days 'days/day=*/*.parquet' 'half-*.parquet'; do
+  check "$file" go 2 other "$file"; check "$file: as CSV" same other csv-2; rm -r "$work/other"
+done
+check "by name" go 1 named all.parquet --set data.format=parquet; check "by name: as CSV" same named csv-1
+check "CSV, full" go 2 csv-full all.csv --set data.shuffle=full
+check "full" go 2 full all.parquet --set data.shuffle=full; check "full: as CSV" same full csv-full
+check "a part of it is for validation" go 2 split all.parquet --set data.split.valid=0.2 --set run.valid_every=12
+check "the same of CSV" go 2 split-csv all.csv --set data.split.valid=0.2 --set run.valid_every=12
+check "validation: as CSV" same_bits "$(newest split)" "$(newest split-csv)"
+
+# Row groups in another order, each mixed: on any ranks, and on from inside an
+# epoch (12 steps) on other ranks.
+for ranks in 1 3; do check "block, $ranks ranks" go $ranks block-$ranks all.parquet --set data.shuffle=block; done
+check "block, 1 and 3 ranks" close_losses block-1 block-3 1e-5 40
+check "orders differ" test "$(losses block-1)" != "$(losses csv-1)"
+check "seventeen steps" go 3 again all.parquet --set data.shuffle=block --set run.steps=17
+check "the rest" go 1 again all.parquet --set data.shuffle=block
+check "as without a break" close_losses again block-1 1e-5 40
+
+# Out of it.
+out() { "$TESSERA" "$@" --quiet; }
+check "convert to a data set" out convert "$work/own.deck" --out "$work/made.h5"
+check "CSV to a data set" out convert "$work/own.deck" --set data.train=all.csv --out "$work/csv.h5"
+check "the same" h5diff -q "$work/made.h5" "$work/csv.h5"
+for end in csv parquet; do
+  check "what is bad is left out, $end" out convert "$work/own.deck" --set data.train=bad.$end --set data.on_bad_record=skip --set data.on_bad_id=drop --set data.max_bad=100000 --set tables.bag.rows=30 --set tables.id.rows=30 --out "$work/bad-$end.h5"
+done
+check "the same is left" h5diff -q "$work/bad-csv.h5" "$work/bad-parquet.h5"
+check "convert to Parquet" out convert "$work/own.deck" --set data.train=all.csv --out "$work/made.parquet"
+# Its numbers and rows, as they are.
+{ sed '/^  columns/,/^    { name = "both"/d; s/^data.*/data = { train = "made.parquet"; global_batch = 250; columns = (/' "$work/own.deck" | sed '/^data/q'
+  for name in f32 f64 f16 i64 u8 bool money hour; do echo "{ name = \"$name\"; kind = \"dense\"; transform = \"none\"; },"; done
+  for name in word dict large bytes id wide number bucket bag words three map pairs month weekday both day; do echo "{ name = \"$name\"; kind = \"ids\"; encoding = \"none\"; },"; done
+  echo '{ name = "clicked"; kind = "label"; }, { name = "weight"; kind = "weight"; from = "sample_weight"; } ); };'
+  sed -n '/^table_defaults/,$p' "$work/own.deck"; } > "$work/rows.deck"
+check "trained on" "$TESSERA" train "$work/rows.deck" --quiet --set run.output="$work/rows"
+check "as CSV" same rows csv-1
+for end in csv parquet; do
+  check "predict, $end" ${MPIRUN:-mpirun} -q -n 2 "$TESSERA" predict "$work/own.deck" --quiet --set run.output="$work/csv-2" --set data.eval=all.parquet --keys id,large,time --out "$work/scores.$end"
+done
+check "Parquet is read" $python "$make" rows "$work/scores.parquet" > "$work/rows.csv"
+check "predictions as CSV" cmp "$work/scores.csv" "$work/rows.csv"
+check "of CSV" "$TESSERA" predict "$work/own.deck" --quiet --set run.output="$work/csv-2" --set data.eval=all.csv --keys id,large,time --out "$work/of.csv"
+check "the same" cmp "$work/scores.csv" "$work/of.csv"
+check "without labels" "$TESSERA" predict "$work/own.deck" --quiet --set run.output="$work/csv-2" --set data.eval=bare.parquet --keys id,large,time --out "$work/bare.csv"
+check "the same scores" cmp "$work/scores.csv" "$work/bare.csv"
+
+# Damaged files, and what is not read: code 3 and one message that names it.
+$python "$make" hostile "$work" > "$work/cases" || { echo "FAILED: hostile files"; exit 1; }
+cat > "$work/hostile.deck" <<'DECK'
+run = { steps = 1; threads = 1; };
+data = { train = "right.parquet"; global_batch = 10; columns = ( { name = "clicked"; kind = "label"; }, { name = "i64"; kind = "dense"; },
+  { name = "id"; kind = "ids"; encoding = "none"; }, { name = "word"; kind = "ids"; }, { name = "bag"; kind = "ids"; encoding = "none"; } ); };
+table_defaults = { rows = 50; dim = 4; };
+tables = ( { name = "id"; features = ["id"]; }, { name = "word"; features = ["word"]; }, { name = "bag"; features = ["bag"]; } );
+model = { dense_features = 1; dense_arch = [4]; over_arch = [1]; };
+DECK
+refused() { # WORDS FILE [options]
+  words=$1; file=$2; shift 2
+  "$TESSERA" convert "$work/hostile.deck" --quiet --set data.train="$file" --out "$work/none.h5" "$@" > "$work/out" 2> "$work/err"; code=$?
+  [ $code = 3 ] && [ "$(grep -c '^tessera: error:' "$work/err")" = 1 ] && grep -qF -- "$words" "$work/err" && [ ! -e "$work/none.h5" ] && return
+  echo "code $code, not 3, or not one message \"$words\", or a file:"; cat "$work/err"; return 1
+}
+while IFS='	' read -r name said; do
+  if [ -n "$said" ]; then
+    check "$name" refused "$said" "$name"
+  else
+    check "$name" "$TESSERA" convert "$work/hostile.deck" --quiet --set data.train="$name" --out "$work/right.h5"
+  fi
+done < "$work/cases"
+check "bad records are skipped" "$TESSERA" convert "$work/hostile.deck" --quiet --set data.train=label_two.parquet --set data.on_bad_record=skip --out "$work/right.h5"
+check "several ranks: one message" sh -c "! ${MPIRUN:-mpirun} -q -n 2 '$TESSERA' train '$work/hostile.deck' --set data.train=no_pages.parquet --set run.output='$work/no' 2> '$work/err' > '$work/out'"
+check "it is one" test "$(grep -c '^tessera: error:.*no_pages.parquet' "$work/err")" = 1
+mkdir -p "$work/void/a=1"; check "a folder of nothing" refused 'void: is a folder, in which no file is' void
+mkdir -p "$work/mixed/a=1" "$work/mixed/b=1"; cp "$work/right.parquet" "$work/mixed/a=1"; cp "$work/right.parquet" "$work/mixed/b=1"
+check "folders of other keys" refused 'its folders have other keys (NAME=VALUE) than those of' mixed
+mkdir "$work/several"; cp "$work/right.parquet" "$work/several/a.parquet"; cp "$work/lacks.parquet" "$work/several/b.parquet"
+check "files of other columns" refused 'b.parquet: has no column "bag", which' several
+
+if [ -n "${TESSERA_DATA_DIR:-}" ]; then
+  for part in data test; do check "Adult, $part" $python "$make" adult "$TESSERA_DATA_DIR/adult/adult.$part" "$work/adult.$part.parquet"; done
+  adult() { folder=$1; shift; "$TESSERA" train "$srcdir/input/adult.deck" --quiet --set run.output="$work/$folder" --set run.threads=1 --set run.epochs=1.0 --set run.log_every=4 "$@"; }
+  check "Adult, CSV" adult adult-csv
+  check "Adult" adult adult --set data.format=parquet --set data.train="$work/adult.data.parquet" --set data.eval="$work/adult.test.parquet"
+  check "the same losses" test "$(losses adult)" = "$(losses adult-csv)"
+  check "the same weights" same_bits "$(newest adult)" "$(newest adult-csv)"
+fi
+passed
