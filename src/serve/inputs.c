@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clones.h"
 #include "base/mem.h"
 
 /* ---- bags ---------------------------------------------------------------- */
@@ -126,6 +127,55 @@ static ts_err find_ids(const ts_serve_feature *x, const tserve_bags *in,
                  (long long)(in->ids || in->words ? in->n_ids : 0));
 }
 
+/* ---- ids that are rows --------------------------------------------------- */
+
+/* Copies N ids; false where one is no row. */
+TS_CLONES static bool copy_rows(int64_t *to, const int64_t *ids, int64_t n,
+                                uint64_t rows) {
+  uint64_t bad = 0;
+  for (int64_t i = 0; i < n; i++) {
+    bad |= (uint64_t)ids[i] >= rows;
+    to[i] = ids[i];
+  }
+  return !bad;
+}
+
+TS_CLONES static bool copy_weights(float *to, const float *w, int64_t n) {
+  uint32_t bad = 0;
+  for (int64_t i = 0; i < n; i++) {
+    bad |= !isfinite(w[i]);
+    to[i] = w[i];
+  }
+  return !bad;
+}
+
+/* All bags at once, where nothing has to be made of their ids; false: one by
+ * one, as one of them is not as it should be, too. */
+static bool take_rows(ts_serve_bags *b, const ts_serve_state *s,
+                      const ts_serve_feature *x, const tserve_bags *in,
+                      int64_t from, int64_t n_ids) {
+  if (!in->ids || in->words || x->encoding != TS_SERVE_PLAIN ||
+      s->rules == TS_SERVE_CRITEO || x->crosses || x->part || x->is_times ||
+      x->max_length || x->mask >= 0 || x->position || x->missing_word ||
+      !copy_rows(b->rows, in->ids + from, n_ids, (uint64_t)x->table->rows))
+    return false;
+  if (b->weights && in->weights)
+    return copy_weights(b->weights, in->weights + from, n_ids);
+  for (int64_t i = 0; b->weights && i < n_ids; i++) b->weights[i] = 1;
+  return true;
+}
+
+/* Where they end. */
+static void take_offsets(ts_serve_bags *b, const int64_t *at, int64_t n,
+                         int64_t n_ids) {
+  b->n_ids = n_ids;
+  b->ones = n_ids == n;
+  for (int64_t i = 1; i <= n; i++) {
+    b->offsets[i] = at ? at[i] - at[0] : i;
+    b->ones &= b->offsets[i] == i;
+  }
+}
+
 ts_err ts_serve_bags_take(ts_serve_bags *b, const ts_serve_state *s, int32_t f,
                           const tserve_bags *in, int64_t first, int64_t n) {
   const ts_serve_feature *x = &s->feature[f];
@@ -147,6 +197,10 @@ ts_err ts_serve_bags_take(ts_serve_bags *b, const ts_serve_state *s, int32_t f,
   b->n_ids = 0;
   b->ones = true;
   b->offsets[0] = 0;
+  if (!none && take_rows(b, s, x, &own, from, to - from)) {
+    take_offsets(b, own.offsets ? own.offsets + first : NULL, n, to - from);
+    return TS_OK;
+  }
   for (int64_t i = 0; i < n; i++) {
     const int64_t *at = own.offsets ? own.offsets + first + i : NULL;
     const int64_t begin = at ? at[0] : first + i;

@@ -45,6 +45,23 @@ for b in range(batches):
     scores = [x for row in model.score(n, rows, lists) for x in row]
     assert scores == list(out[b * len(scores):(b + 1) * len(scores)]), b
 assert len(set(out)) > 50
+# Pieces of two samples; what is no row, and no weight, is told with its place.
+assert scores == [x for row in serve.Serve(sys.argv[2], "file", n_max=2).score(n, rows, lists) for x in row]
+def told(f, k, pair):
+    changed = [[list(one) for one in of] for of in lists]
+    changed[f][k // each][k % each] = pair
+    try:
+        model.score(n, rows, changed)
+    except serve.Failed as why:
+        return str(why)
+table_rows = [model.lib.tserve_rows(model.model, f) for f in range(features)]
+weighted = 0
+for f in range(features):
+    assert told(f, 9, (table_rows[f] - 1, 1.0)) is None
+    assert f"id 9 of the batch is {table_rows[f]}: no row" in told(f, 9, (table_rows[f], 1.0))
+    assert "id 20 of the batch is -1: no row" in told(f, 20, (-1, 1.0))
+    weighted += "weight 8 of the batch is not finite" in (told(f, 8, (0, float("nan"))) or "")
+assert weighted, "no table is weighted"
 # The example takes no weights; no ids are no words.
 lists = [[[str(i * 7 % 5) for i in range(f + k)] for k in range(n)] for f in range(features)]
 text = "".join(",".join([repr(x) for x in rows[k]] + ["|".join(of[k]) for of in lists]) + "\n" for k in range(n))
