@@ -61,6 +61,7 @@ typedef struct ts_args {
   const char *names, *max_file; /* export: --names WHOSE, --max-file BYTES */
   const char *tables, *dense;   /* export: --tables TYPE, --dense TYPE */
   const char *base;             /* export: --base FILE */
+  const char *from;             /* import: --from PATH */
   bool state, averages;         /* export: --state, --averages */
 } ts_args;
 
@@ -77,6 +78,7 @@ ts_err ts_cmd_train(const ts_args *);
 ts_err ts_cmd_eval(const ts_args *);
 ts_err ts_cmd_predict(const ts_args *);
 ts_err ts_cmd_topk(const ts_args *);
+ts_err ts_cmd_import(const ts_args *);
 ts_err ts_cmd_compact(const ts_args *);
 ts_err ts_cmd_export(const ts_args *);
 ts_err ts_cmd_compare(const ts_args *);

@@ -61,9 +61,15 @@ static ts_err take_size(ts_ckpt_export *e, const char *text) {
   return TS_OK;
 }
 
+static bool has_pt_names(const ts_args *a) {
+  return a->format && !strcmp(a->format, "pt-names");
+}
+
 static ts_err check_format(const ts_args *a, bool serves) {
-  if (a->format && !serves && strcmp(a->format, "safetensors") != 0)
-    return ts_fail(TS_ERR_USAGE, "--format %s is none of safetensors, serve",
+  if (a->format && !serves && !has_pt_names(a) &&
+      strcmp(a->format, "safetensors") != 0)
+    return ts_fail(TS_ERR_USAGE,
+                   "--format %s is none of safetensors, pt-names, serve",
                    a->format);
   if (!serves && (a->tables || a->dense || a->base))
     return ts_fail(TS_ERR_USAGE,
@@ -145,7 +151,7 @@ ts_err ts_cmd_export(const ts_args *a) {
   TS_DO(check_format(a, serves));
   TS_TRY(ts_deck_read_all(&c, a->target, a->sets, a->n_sets));
   TS_TRY(ts_deck_spare(c, "--out", a->out));
-  TS_TRY(take_names(&e, c, a->names));
+  TS_TRY(take_names(&e, c, has_pt_names(a) ? "torchrec" : a->names));
   TS_TRY(take_size(&e, a->max_file));
   if (a->averages) TS_TRY(take_averages(&e, c));
   if (serves) {

@@ -36,6 +36,7 @@ tessera_sources += \
   src/commands/export_serve.c \
   src/commands/export_serve.h \
   src/commands/help.c \
+  src/commands/import.c \
   src/commands/init.c \
   src/commands/init.h \
   src/commands/init_choose.c \

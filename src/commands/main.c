@@ -90,7 +90,8 @@ static const ts_command *find(const char *name) {
 static ts_err run(const ts_command *c, const ts_args *a, int *argc,
                   char ***argv) {
   ts_err err = TS_OK;
-  if (c->run == ts_cmd_train) TS_TRY(ts_signals_block());
+  if (c->run == ts_cmd_train || c->run == ts_cmd_import)
+    TS_TRY(ts_signals_block());
   if (c->mpi) TS_TRY(ts_mpi_start(argc, argv));
   mpi_started = c->mpi;
   ts_log_rank(ts_mpi_rank());

@@ -18,7 +18,8 @@ typedef struct ts_option {
 
 #define AT(field) offsetof(ts_args, field)
 #define DECKS                                                                  \
-  "train eval predict topk export compact compare plan convert generate "      \
+  "train eval predict topk export import compact compare plan convert "        \
+  "generate "                                                                  \
   "bench "                                                                     \
   "tune"
 #define ALL DECKS " init inspect plot trace serve-bench help version"
@@ -58,6 +59,8 @@ static const ts_option options[] = {
     {"--names", "WHOSE", AT(names), "export",
      "own, or torchrec: refused unless its state_dict has these names"},
     {"--state", NULL, AT(state), "export", "optimizers' state, too"},
+    {"--from", "PATH", AT(from), "import",
+     "a folder of export, or a file: safetensors, an index, a checkpoint"},
     {"--tables", "TYPE", AT(tables), "export",
      "of format serve: rows as int8 (the default), int4, bf16 or f32"},
     {"--dense", "TYPE", AT(dense), "export",
@@ -76,7 +79,8 @@ static const ts_option options[] = {
     {"-o", "FILE", AT(out),
      "predict topk export convert generate bench plot trace", "the same"},
     {"--format", "NAME", AT(format), "convert generate export",
-     "of what is written: dataset or criteo_tsv; export: safetensors or serve"},
+     "of what is written: dataset or criteo_tsv; export: safetensors, pt-names "
+     "or serve"},
     {"--sequences", "EVENTS", AT(sequences), "convert",
      "a log of events, not a deck: lines \"user item [time]\""},
     {"--lists", NULL, AT(lists), "convert", "lines are \"user item item ...\""},

@@ -295,6 +295,24 @@ static void tear_down(ts_run *r) {
   ts_log_close();
 }
 
+/* The weights as they stand become the run's first checkpoint. */
+static ts_err save_first(ts_run *r) {
+  const ts_config *c = r->config;
+  if (!c->checkpoint.dir)
+    return ts_fail(TS_ERR_USAGE,
+                   "import: checkpoint.dir is \"none\", and what is imported "
+                   "becomes a checkpoint");
+  if (r->saved_step >= 0)
+    return ts_fail(TS_ERR_USAGE,
+                   "import: %s holds checkpoints of the run already: give "
+                   "another run.name, or checkpoint.dir",
+                   c->checkpoint.dir);
+  TS_DO(ts_run_save(r, TS_SAVE_WAIT | TS_SAVE_LAST));
+  ts_info("imported %s: step %lld of the run %s", c->checkpoint.init_from,
+          (long long)r->t->step, c->run.name);
+  return TS_OK;
+}
+
 ts_err ts_run_train(const ts_config *config, const ts_run_options *o) {
   ts_err err = TS_OK;
   ts_run r = {.config = config,
@@ -307,6 +325,10 @@ ts_err ts_run_train(const ts_config *config, const ts_run_options *o) {
   TS_TRY(ts_signals_start());
   TS_TRY(set_up(&r, o));
   if (o->check) goto done;
+  if (o->import) {
+    err = save_first(&r);
+    goto done;
+  }
   if (r.t->step >= r.last_step)
     ts_info("step %lld of %lld: nothing is left to train; raise %s to go on",
             (long long)r.t->step, (long long)r.last_step,

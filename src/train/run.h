@@ -9,6 +9,8 @@
 
 typedef struct ts_run_options {
   bool check;   /* set everything up, print the plan, run nothing */
+  bool import;  /* set everything up, save what weights there are, run nothing;
+                   a run that has checkpoints is a USAGE error */
   double began; /* of ts_now: from where run.max_time counts */
   ts_trace_request trace;
 } ts_run_options;

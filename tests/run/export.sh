@@ -213,4 +213,22 @@ check "a kill leaves no folder" [ ! -e new ]
 check "what it left" test -d new.part
 check "again" export_ run new
 check "nothing is left" [ ! -e new.part ]
+# ---- the other way ---------------------------------------------------------
+import_() { ${MPIRUN:-mpirun} -q -n "$1" "$TESSERA" import small.deck --from "$2" --set run.output="$work/$3" > out 2>&1; }
+check "imported on 3 ranks, in a folder beside the deck" sh -c "mkdir beside && cd beside && ${MPIRUN:-mpirun} -q -n 3 '$TESSERA' import ../small.deck --from ../one --set run.output='$work/imported' > ../out 2>&1"
+check "it says so" grep -q "^imported .*one: step 0 of the run small" out
+check "the same weights" h5diff "$(newest run)" imported/checkpoints/step-00000000.h5 /model /model
+check "of several files" import_ 1 several stateful
+check "a checkpoint, too" import_ 2 "$(newest run)" again
+check "its weights" h5diff "$(newest run)" again/checkpoints/step-00000000.h5 /model /model
+check "it is evaluated" alone imported --set run.steps=45
+check "and trained on from step 0" grep -q '^resumed at step 0 ' imported/log
+import_ 1 one imported; code=$?
+check "not twice: code" test $code = 2
+check "not twice: words" grep -q "holds checkpoints of the run already" out
+import_ 1 nothing there; code=$?
+check "nothing: code" test $code = 2
+check "nothing: words" grep -q "^tessera: error: --from nothing: No such file" out
+check "pt-names are torchrec's" export_ run named2 --format pt-names
+check "to the byte" cmp one/model.safetensors named2/model.safetensors
 passed
