@@ -75,6 +75,9 @@ bool ts_cells_numbers(const ts_cells *, double *to, const int64_t *rows,
                       int64_t first, int32_t n);
 /* N whole numbers from cell FROM on; false: some are missing, or none. */
 bool ts_cells_wholes(const ts_cells *, int64_t *to, int64_t from, int64_t n);
+/* The same, of cells ROWS (n). */
+bool ts_cells_wholes_of(const ts_cells *, int64_t *to, const int64_t *rows,
+                        int64_t first, int32_t n);
 /* ts_cells_word. */
 void ts_cells_words(const ts_cells *, int64_t *to, const int64_t *rows,
                     int64_t first, int32_t n);

@@ -21,6 +21,7 @@ enum { AHEAD = 12 };
     }                                                                          \
   } while (0)
 
+#define AS_WHOLE(v) (int64_t)(v)
 #define AS_DOUBLE(v) (double)(v)
 #define AS_WORD(v)                                                             \
   ((int64_t)(v) >= 0 && (int64_t)(v) < words ? (int64_t)(v) : -1)
@@ -94,5 +95,21 @@ bool ts_cells_wholes(const ts_cells *c, int64_t *to, int64_t from, int64_t n) {
     if (ts_cells_is_missing(c, from + i) ||
         !ts_cells_whole(c, from + i, &to[i]))
       return false;
+  return true;
+}
+
+bool ts_cells_wholes_of(const ts_cells *c, int64_t *to, const int64_t *rows,
+                        int64_t first, int32_t n) {
+  if (c->kind != TS_CELLS_WHOLE) return false;
+  if (c->is_signed && !c->valid && c->width == 8) {
+    GATHER(int64_t, AS_WHOLE, 0);
+    return true;
+  }
+  if (c->is_signed && !c->valid && c->width == 4) {
+    GATHER(int32_t, AS_WHOLE, 0);
+    return true;
+  }
+  for (int32_t i = 0; i < n; i++)
+    if (!ts_cells_wholes(c, to + i, rows[i] - first, 1)) return false;
   return true;
 }

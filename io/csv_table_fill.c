@@ -44,33 +44,77 @@ static ts_err fill_words(ts_csv *s, int32_t k, const ts_run *run,
   return TS_OK;
 }
 
+/* Lists of rows that follow each other, so that their items do. */
+static ts_err take_lists(ts_csv_bags *bags, const ts_run *run,
+                         const ts_cells *c, int64_t first, bool *good) {
+  const int64_t row = run->rows[0] - first;
+  int64_t begin, from, end;
+  ts_cells_items(c, row, &begin, &end);
+  for (int32_t i = 0; i < run->n; i++) {
+    ts_cells_items(c, row + i, &from, &end);
+    bags->lengths[run->at + i] = (int32_t)(end - from);
+  }
+  TS_DO(ts_csv_bags_room(bags, end - begin));
+  *good =
+      ts_cells_wholes(c->items, bags->ids + bags->n_ids, begin, end - begin);
+  bags->n_ids += end - begin;
+  return TS_OK;
+}
+
+/* Cells, or lists, some of which may be missing. */
+static ts_err take_each(ts_csv_bags *bags, const ts_run *run, const ts_cells *c,
+                        int64_t first, bool *good) {
+  const bool lists = c->kind == TS_CELLS_LIST;
+  for (int32_t i = 0; *good && i < run->n; i++) {
+    const int64_t at = run->rows[i] - first;
+    int64_t from = at, end = at + 1;
+    if (ts_cells_is_missing(c, at)) continue;
+    if (lists) ts_cells_items(c, at, &from, &end);
+    TS_DO(ts_csv_bags_room(bags, end - from));
+    *good = ts_cells_wholes(lists ? c->items : c, bags->ids + bags->n_ids, from,
+                            end - from);
+    bags->lengths[run->at + i] = (int32_t)(end - from);
+    bags->n_ids += end - from;
+  }
+  return TS_OK;
+}
+
+static ts_err take_cells(ts_csv_bags *bags, const ts_run *run,
+                         const ts_cells *c, int64_t first, bool *good) {
+  const bool follow = run->rows[run->n - 1] - run->rows[0] == run->n - 1;
+  bool rising = follow && !c->valid && c->kind == TS_CELLS_LIST;
+  for (int32_t i = 1; rising && i < run->n; i++)
+    rising = run->rows[i] == run->rows[i - 1] + 1;
+  if (rising) return take_lists(bags, run, c, first, good);
+  if (c->kind == TS_CELLS_LIST || c->valid)
+    return take_each(bags, run, c, first, good);
+  TS_DO(ts_csv_bags_room(bags, run->n));
+  *good =
+      ts_cells_wholes_of(c, bags->ids + bags->n_ids, run->rows, first, run->n);
+  for (int32_t i = 0; i < run->n; i++) bags->lengths[run->at + i] = 1;
+  bags->n_ids += run->n;
+  return TS_OK;
+}
+
 /* Numbers of a column, or of its lists; *GOOD: all are rows, and none is
  * missing in a list. */
 static ts_err fill_bags(ts_csv *s, const ts_batch_store *b, int32_t k,
                         const ts_run *run, bool *good) {
   const bool modulo = s->ids[k].encoding == TS_CSV_MODULO;
   ts_csv_bags *bags = &s->bags[k];
-  const int64_t rows = b->of[k].rows;
-  int64_t first, from = 0, end = 0;
+  const int64_t rows = b->of[k].rows, before = bags->n_ids;
+  int64_t first;
   const ts_cells *c = ts_columnar_column(s->table, s->sparse[k], &first);
   *good = c && (c->kind == TS_CELLS_WHOLE || c->kind == TS_CELLS_LIST);
-  for (int32_t i = 0; *good && i < run->n; i++) {
-    const int64_t at = run->rows[i] - first;
-    if (ts_cells_is_missing(c, at)) continue;
-    from = at, end = at + 1;
-    if (c->kind == TS_CELLS_LIST) ts_cells_items(c, at, &from, &end);
-    TS_DO(ts_csv_bags_room(bags, end - from));
-    int64_t *ids = bags->ids + bags->n_ids;
-    *good = ts_cells_wholes(c->kind == TS_CELLS_LIST ? c->items : c, ids, from,
-                            end - from);
-    for (int64_t j = 0; *good && j < end - from; j++) {
-      if (modulo) ids[j] = ts_csv_whole_id(s, k, ids[j], rows);
-      *good = ids[j] >= 0 && ids[j] < rows;
-      bags->weights[bags->n_ids + j] = 1;
-    }
-    bags->lengths[run->at + i] = (int32_t)(end - from);
-    bags->n_ids += end - from;
-  }
+  if (*good) TS_DO(take_cells(bags, run, c, first, good));
+  if (!*good) return TS_OK;
+  int64_t *ids = bags->ids + before;
+  const int64_t n = bags->n_ids - before;
+  bool rows_all = true;
+  for (int64_t i = 0; modulo && i < n; i++)
+    ids[i] = ts_csv_whole_id(s, k, ids[i], rows);
+  for (int64_t i = 0; i < n; i++) rows_all &= (uint64_t)ids[i] < (uint64_t)rows;
+  *good = rows_all;
   return TS_OK;
 }
 
