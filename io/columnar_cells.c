@@ -69,7 +69,7 @@ static bool list_kind(ts_cells *c, const char *format) {
   return strchr("lLmw", format[1]) != NULL;
 }
 
-/* What is in a list: one thing, or pairs of one and its weight. */
+/* The items of a list: one thing each, or pairs of one and its weight. */
 static ts_err list_items(ts_cells *c, const struct ArrowSchema *of,
                          const char **why) {
   const struct ArrowSchema *item = of->n_children ? of->children[0] : NULL;

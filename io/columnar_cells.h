@@ -38,7 +38,7 @@ typedef struct ts_cells {
 /* Room for what ts_cells_text makes of a number. */
 enum { TS_CELLS_TEXT_MAX = 64 };
 
-/* What the cells of SCHEMA are, of no rows yet; *WHY (static): what it has is
+/* Cells of SCHEMA, of no rows yet; *WHY (static): what it has is
  * not known here, and stays NULL otherwise. */
 ts_err ts_cells_create(ts_cells **, const struct ArrowSchema *schema,
                        const char **why);
@@ -61,7 +61,8 @@ int64_t ts_cells_word(const ts_cells *, int64_t i);
 /* Is text, once its dictionary is looked up. */
 bool ts_cells_is_text(const ts_cells *);
 
-/* Of a cell that is there, in cells that are neither lists nor words. */
+/* The next three take a cell that is there, of cells that are neither lists
+ * nor words. */
 /* Its text, made in ROOM unless it is one. */
 const char *ts_cells_text(const ts_cells *, int64_t i, size_t *n_bytes,
                           char room[TS_CELLS_TEXT_MAX]);

@@ -18,7 +18,7 @@
 #include <string>
 #include <vector>
 
-// What the library marks as old is what its older releases have, too.
+// Calls that the library marks as old are there in its older releases, too.
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 
 using arrow::Status;

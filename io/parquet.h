@@ -53,7 +53,7 @@ bool ts_parquet_write(ts_parquet_out *, struct ArrowArray *rows,
 /* Ends the file, and frees OUT in any case; NULL is fine. */
 bool ts_parquet_finish(ts_parquet_out *out, char why[TS_PARQUET_WHY]);
 
-/* What the module has, under this name. */
+/* The module's functions, as it exports them. */
 typedef struct ts_parquet_module {
   bool (*open)(ts_parquet **, const char *path, bool parallel, char *why);
   void (*close)(ts_parquet *);

@@ -207,7 +207,7 @@ TS_TEST(groups_stay_together) {
   close_data();
 }
 
-/* Of a part of the samples: every other one, and none of group 2. */
+/* A part of the samples has groups, too: every other one, none of group 2. */
 TS_TEST(groups_of_a_part) {
   uint64_t *kept = NULL;
   open_data(orders[IN_GROUPS], 2);
