@@ -29,7 +29,7 @@ lines = [line.rstrip("\n").split(",") for line in sys.stdin]
 numbers = [float(x or "nan") for line in lines for x in line[:n_dense]]
 bags = (Bags * n_features)()
 for f in range(n_features):
-    words = [line[n_dense + f].encode().split(b"|") if line[n_dense + f] else [] for line in lines]
+    words = [line[n_dense + f].encode().split(b"|") for line in lines]
     ends = [sum(map(len, words[:i])) for i in range(len(lines) + 1)]
     bags[f] = Bags(words=(C.c_char_p * ends[-1])(*sum(words, [])), offsets=(C.c_int64 * len(ends))(*ends), n_ids=ends[-1])
 scores = (C.c_float * (len(lines) * n_outputs))()

@@ -19,6 +19,11 @@ static ts_err read_deck(ts_config **c, const ts_args *a) {
   /* The deck's paths are from where it is, the command's from here. */
   char *path = realpath(a->from, NULL);
   if (!path) TS_THROW(TS_ERR_USAGE, "--from %s: %s", a->from, strerror(errno));
+  if (strpbrk(path, "\"\\") || strstr(path, "${"))
+    TS_THROW(TS_ERR_USAGE,
+             "--from %s: a deck can't have a path with a quote, a backslash or "
+             "${: rename it, or name a link",
+             path);
   TS_TRY(ts_str_append(&from, "checkpoint.init_from=\"%s\"", path));
   TS_TRY(ts_mem_many(sets, a->n_sets + 1, MISC));
   for (int i = 0; i < a->n_sets; i++) sets[i] = a->sets[i];
@@ -35,7 +40,7 @@ ts_err ts_cmd_import(const ts_args *a) {
   ts_err err = TS_OK;
   ts_config *c = NULL;
   const ts_run_options o = {.import = true, .began = a->began};
-  if (!a->target || !a->from || !*a->from || strpbrk(a->from, "\"\\"))
+  if (!a->target || !a->from || !*a->from)
     return ts_fail(TS_ERR_USAGE, "usage: tessera import DECK --from PATH");
   TS_TRY(ts_watch_start());
   TS_TRY(read_deck(&c, a));

@@ -132,7 +132,7 @@ static int64_t csv_row(const ts_serve_state *s, const ts_serve_feature *x,
     if (!crossed(s->config, g, scratch))
       return missing_row(s, x, &nothing, scratch);
   } else if (ts_given_is_missing(s->config, g)) {
-    return missing_row(s, x, g, scratch);
+    return missing_row(s, x, x->part ? &nothing : g, scratch);
   }
   if (x->part) {
     as_text(g);

@@ -157,6 +157,7 @@ static bool take_rows(ts_serve_bags *b, const ts_serve_state *s,
   if (!in->ids || in->words || x->encoding != TS_SERVE_PLAIN ||
       s->rules == TS_SERVE_CRITEO || x->crosses || x->part || x->is_times ||
       x->max_length || x->mask >= 0 || x->position || x->missing_word ||
+      (s->rules == TS_SERVE_CSV && s->config->data.csv.missing.n) ||
       !copy_rows(b->rows, in->ids + from, n_ids, (uint64_t)x->table->rows))
     return false;
   if (b->weights && in->weights)
@@ -186,7 +187,7 @@ ts_err ts_serve_bags_take(ts_serve_bags *b, const ts_serve_state *s, int32_t f,
   if (in->same && !in->offsets) own.offsets = all;
   if (in->same) first = 0, n = 1;
   if (!none) TS_DO(find_ids(x, &own, first, n, &from, &to));
-  const int64_t most = to - from + n + 1; /* with masks, and missing words */
+  const int64_t most = to - from + 2 * n + 1; /* masks, and missing words */
   TS_DO(ts_mem_reserve(&b->rows, &b->room[0], (size_t)most * 8, TS_TAG_INPUT));
   TS_DO(ts_mem_reserve(&b->offsets, &b->room[2], (size_t)(n + 1) * 8,
                        TS_TAG_INPUT));

@@ -36,7 +36,7 @@ EXTRA_LIBRARIES = src/serve/libalone.a
 src_serve_libalone_a_SOURCES = src/serve/alone.c src/backends.c
 src_serve_libalone_a_CPPFLAGS = $(AM_CPPFLAGS) -DTS_ALONE
 EXTRA_DIST += src/serve/serve.map src/serve/tessera_serve.pc.in
-CLEANFILES += libtessera_serve.so $(serve_soname)
+CLEANFILES += libtessera_serve.so $(serve_soname) src/serve/libalone.a
 all-local: libtessera_serve.so
 $(serve_soname): src/serve/libalone.a libtessera.a src/serve/serve.map
 	$(AM_V_CCLD)$(CC) -shared -o $@ $(AM_CFLAGS) $(CFLAGS) $(LDFLAGS) \

@@ -1,7 +1,8 @@
 #!/bin/sh
 # serve.sh - files to serve: libtessera_serve's scores of f32 rows are those of
-# predict and topk to the bit, for each graph that comes along and each rule of
-# ids, words and numbers; few bits are near; deltas, updates under way, mistakes.
+# predict, to the bit for each graph that comes along, and of topk, and follow
+# each rule of ids, words and numbers; few bits are near; a delta of a run that
+# went on; mistakes.
 # seconds: 200
 . "$srcdir/tests/support/common.sh"
 not_sanitized
@@ -26,11 +27,9 @@ for deck in "$cases"/*.deck; do
   train 1 "$name" --set data.train="$data" --set run.steps=3 || exit 1
   of "$name" export --format serve --tables f32 --set data.train="$data" --out "$name.f32" || exit 1
   if serve "$name.f32" is_items; then
-    tower=$(serve "$name.f32" tower "$data")
-    if [ -z "$tower" ]; then
-      of "$name" topk --data "$data" --set data.train="$data" --k 5 --out top.csv || exit 1
-      check "$name: the best items" serve "$name.f32" topk "$data" top.csv
-    fi
+    what=topk; items=; ! grep -q 'item_tower' "$deck" || { what=tower items="--set data.items=items.csv"; serve "$name.f32" tower_items "$data" items.csv; }
+    of "$name" topk --data "$data" --set data.train="$data" $items --k 5 --out top.csv || exit 1
+    check "$name: the best items" serve "$name.f32" $what "$data" top.csv
   else
     of "$name" predict --data "$data" --set data.train="$data" --out p.h5 || exit 1
     check "$name: predictions" serve "$name.f32" predict "$data" p.h5 0
@@ -51,7 +50,7 @@ serve masks rules_data a.csv
 cat > rules.deck <<'DECK'
 run = { name = "rules"; steps = 4; threads = 1; seed = 5; };
 data = { train = "a.csv"; eval = "a.csv"; format = "csv"; global_batch = 32; max_bad = 1000;
-  csv = { missing = ["NA", "-1"]; };
+  csv = { missing = ["NA", "-1", "8"]; };
   columns = ( { name = "label"; kind = "label"; },
     { name = "x0"; kind = "dense"; transform = "log1p_standardise"; },
     { name = "x1"; kind = "dense"; transform = "quantile"; },
@@ -62,7 +61,8 @@ data = { train = "a.csv"; eval = "a.csv"; format = "csv"; global_batch = 32; max
     { name = "number"; kind = "ids"; encoding = "modulo"; },
     { name = "bucket"; kind = "ids"; encoding = "bucketise"; bins = 5; },
     { name = "both"; kind = "ids"; encoding = "hash"; cross = ["word", "hashed"]; },
-    { name = "hour"; kind = "ids"; part = "hour"; from = "time"; },
+    { name = "hour"; kind = "ids"; part = "hour"; encoding = "hash"; from = "time"; },
+    { name = "plain"; kind = "ids"; encoding = "none"; },
     { name = "list"; kind = "ids"; encoding = "vocabulary"; list_separator = "|"; missing = "word"; max_length = 3; },
     { name = "last"; kind = "ids"; encoding = "hash"; list_separator = "|"; truncate = "oldest"; max_length = 2; from = "list"; },
     { name = "places"; kind = "ids"; encoding = "hash"; list_separator = "|"; from = "list"; },
@@ -70,7 +70,7 @@ data = { train = "a.csv"; eval = "a.csv"; format = "csv"; global_batch = 32; max
 table_defaults = { dim = 8; rows = 40; };
 tables = ( { name = "a"; features = ["word", "hashed", "number"]; },
   { name = "b"; rows = "auto"; features = "bucket"; }, { name = "c"; features = "both"; },
-  { name = "d"; rows = "auto"; features = "hour"; }, { name = "e"; rows = "auto"; features = "list"; pooling = "mean"; },
+  { name = "d"; features = "hour"; }, { name = "j"; rows = 9; features = "plain"; }, { name = "e"; rows = "auto"; features = "list"; pooling = "mean"; },
   { name = "f"; features = ["last"]; },
   { name = "g"; features = "places"; feature_processor = { kind = "position_weighted"; max_length = 2; }; },
   { name = "h"; features = "weighted"; weighted = true; pooling = "mean"; },
@@ -84,6 +84,17 @@ of rules export --format serve --tables f32 --out rules.f32 || exit 1
 of rules predict --out p.h5 || exit 1
 check "each rule of CSV" serve rules.f32 rules a.csv p.h5
 check "missing ones there are" grep -q ',NA,' a.csv
+for type in bf16 int8 int4; do
+  of rules export --format serve --tables $type --dense bf16 --out few || exit 1
+  check "$type: near" serve few rules a.csv p.h5 0.02
+  check "$type: not the same" sh -c "! PYTHONDONTWRITEBYTECODE=1 $python '$srcdir/tests/serve/serve.py' '$lib' few rules a.csv p.h5 1e-7 2> /dev/null"
+done
+train 1 rules --set run.steps=8 || exit 1
+of rules predict --out p8.h5 || exit 1
+of rules export --format serve --tables f32 --base rules.f32 --out delta || exit 1
+check "it has gone on" serve rules.f32 rules a.csv p.h5
+check "a delta" serve rules.f32 rules a.csv p8.h5 1e-6 delta
+of rules export --format serve --tables f32 --checkpoint "$work/rules/checkpoints/step-00000004.h5" --out rules.f32 || exit 1
 for format in hash modulo vocabulary none; do
   serve masks dataset_data a.h5
   cat > small.deck <<DECK

@@ -62,8 +62,8 @@ for f in range(features):
     assert "id 20 of the batch is -1: no row" in told(f, 20, (-1, 1.0))
     weighted += "weight 8 of the batch is not finite" in (told(f, 8, (0, float("nan"))) or "")
 assert weighted, "no table is weighted"
-# The example takes no weights; no ids are no words.
-lists = [[[str(i * 7 % 5) for i in range(f + k)] for k in range(n)] for f in range(features)]
+# The example takes no weights.
+lists = [[[str(i * 7 % 5) for i in range(1 + f + k)] for k in range(n)] for f in range(features)]
 text = "".join(",".join([repr(x) for x in rows[k]] + ["|".join(of[k]) for of in lists]) + "\n" for k in range(n))
 said = subprocess.run([sys.executable, sys.argv[3], "file"], input=text, capture_output=True, text=True, check=True,
                       env=dict(os.environ, TESSERA_SERVE=sys.argv[2])).stdout

@@ -159,15 +159,29 @@ def topk(s, path, best):
     assert found > len(rows)
 
 
-def tower(s, path):
-    """Says so where layers make items."""
+def tower_items(s, path, items):
+    """Lines of one candidate each, the next ones in turn."""
     rows = read_csv(path)
-    try:
-        items = s.vectors(len(rows), *inputs(s, rows), 0, 1)
-    except Failed:
-        return
-    assert len(items) == len(rows)
-    print("yes")
+    with open(items, "w") as f:
+        f.write(",".join(rows[0]) + "\n")
+        for i, r in enumerate(rows[:12]):
+            f.write(",".join([*(dict(r, candidate=str(i + 3)).values())]) + "\n")
+
+
+def tower(s, path, best):
+    """Vectors that layers make, of both sides, compared as topk has."""
+    rows, items = read_csv(path), read_csv("items.csv")
+    users = s.vectors(len(rows), *inputs(s, rows), 0, 0)
+    made = s.vectors(len(items), *inputs(s, items), 0, 1)
+    score = {int(r["candidate"]): v for r, v in zip(items, made)}
+    found = 0
+    for u, line in zip(users, read_csv(best)):
+        for i in range(5):
+            v = score[int(line[f"item_{i}"])]
+            own = sum(a * b for a, b in zip(u, v)) / 0.1
+            assert abs(own - float(line[f"score_{i}"])) < 1e-4, (own, line)
+            found += 1
+    assert found == 5 * len(rows)
 
 
 # ---- the rules of ids, words and numbers --------------------------------------
@@ -178,20 +192,22 @@ def rules_data(s, path):
     r = random.Random(3)
     words, some = ["red", "blue", "green", "NA", "", "rare"], lambda a: r.choice(a)
     with open(path, "w") as f:
-        f.write("label,x0,x1,x2,x3,word,hashed,number,bucket,time,list,weighted\n")
+        f.write("label,x0,x1,x2,x3,word,hashed,number,bucket,time,list,weighted,plain\n")
         for i in range(120):
             number = some(["7", "-3", "-1", "18446744073709551610", "45", "NA", "123456789012"])
-            time = f"2024-01-{i % 28 + 1:02d} {some(['03', '10', '23'])}:00:00"
+            time = some(["NA", f"2024-01-{i % 28 + 1:02d} {some(['03', '10', '23'])}:00:00"])
             items = some(["", "NA", "a", "a|b", "a||c", "NA|b", "c|b|a|d", "d|a"])
             weighted = some(["", "p:0.5", "q", "NA", "p:2", "r:0"])
             x = [some(["", "NA", f"{r.random() * 9:.3f}", "2", "0"]) for _ in range(4)]
             f.write(",".join([str(i % 2), *x, some(words), some(["u", "v", "NA", "w,"[:1], "-1"]), number,
-                              some(["", "NA", f"{r.random():.2f}"]), time, items, weighted]) + "\n")
+                              some(["", "NA", f"{r.random():.2f}"]), time, items, weighted, some(["0", "8", "5", "5"])]) + "\n")
 
 
-def rules(s, path, predictions):
+def rules(s, path, predictions, most="1e-6", delta=None):
     import h5py
     rows = read_csv(path)
+    if delta:
+        s.update(delta)
 
     def one(r, name):
         if name == "both":
@@ -199,24 +215,27 @@ def rules(s, path, predictions):
         if name == "hour":
             return [r["time"]]
         if name in ("list", "last", "places"):
-            return [] if r["list"] in ("", "NA", "-1") else r["list"].split("|")
+            return [] if r["list"] in ("", "NA", "-1", "8") else r["list"].split("|")
         if name == "weighted":
             word, _, w = r[name].partition(":")
             return [(word, float(w) if w else 1.0)]
         return [r[name]]
-    dense = [[number(r[f"x{d}"], ("", "NA", "-1")) for d in range(4)] for r in rows]
+    dense = [[number(r[f"x{d}"], ("", "NA", "-1", "8")) for d in range(4)] for r in rows]
     features = [[one(r, name) for r in rows] for name in s.features]
     want = h5py.File(predictions)["predictions"][:].tolist()
     got = [x[0] for x in s.score(len(rows), dense, features)]
-    bad = [(i, a, b) for i, (a, b) in enumerate(zip(got, want)) if abs(a - b) > 1e-6]
+    bad = [(i, a, b) for i, (a, b) in enumerate(zip(got, want)) if abs(a - b) > float(most)]
     assert len(want) == len(got) == 120 and not bad, (bad[0], rows[bad[0][0]], len(bad))
     # numbers that the words are
     at = s.features.index("number")
     small = [r for r in rows if r["number"] in ("7", "-3", "-1", "45")]
     parts = [[one(r, name) for r in small] for name in s.features]
-    d = [[number(r[f"x{k}"], ("", "NA", "-1")) for k in range(4)] for r in small]
+    d = [[number(r[f"x{k}"], ("", "NA", "-1", "8")) for k in range(4)] for r in small]
     words = s.score(len(small), d, parts)
     parts[at] = [[int(r["number"])] for r in small]
+    assert words == s.score(len(small), d, parts)
+    plain = s.features.index("plain")
+    parts[plain] = [[int(r["plain"])] for r in small]
     assert words == s.score(len(small), d, parts)
 
 
