@@ -18,8 +18,7 @@ static ts_err read_deck(ts_config **c, const ts_args *a) {
   const char **sets = NULL;
   /* The deck's paths are from where it is, the command's from here. */
   char *path = realpath(a->from, NULL);
-  if (!path)
-    TS_THROW(TS_ERR_USAGE, "--from %s: %s", a->from, strerror(errno));
+  if (!path) TS_THROW(TS_ERR_USAGE, "--from %s: %s", a->from, strerror(errno));
   TS_TRY(ts_str_append(&from, "checkpoint.init_from=\"%s\"", path));
   TS_TRY(ts_mem_many(sets, a->n_sets + 1, MISC));
   for (int i = 0; i < a->n_sets; i++) sets[i] = a->sets[i];
