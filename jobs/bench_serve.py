@@ -109,7 +109,7 @@ def torch_calls(folder, threads):
 
         def score():
             with torch.inference_mode():
-                return model(dense, inputs)
+                return model(dense, inputs).numpy()
         return score
 
     model = Model(batches_of(folder, 1)[0][0][0].shape[2] == 1).eval()
@@ -216,7 +216,7 @@ def peer(program, folder, threads):
     all_calls = {"torch": torch_calls, "onnx": onnx_calls}[program](folder, threads)
     for n, calls in all_calls.items():
         out = batches_of(folder, n)[1]
-        far = max(float(np.abs(np.array(call()) - own).max()) for call, own in zip(calls, out))
+        far = max(float(np.abs(call() - own).max()) for call, own in zip(calls, out))
         x = measure(calls)
         print(json.dumps(dict(batch=n, samples_per_s=n * x.pop("calls_per_s"), far=far, **x)), flush=True)
 

@@ -29,7 +29,7 @@
 
 /* Registers of the widest sweep: not all, as loads and weights need some. */
 enum { WIDEST = LANES == 16 ? 16 : 12 };
-/* As many lines as are under way are less than half of the first cache. */
+/* 192 lines are 12 KiB of the first cache. */
 enum { LINE = 64, LINES_AHEAD = 192, MOST_AHEAD = 128, LEAST_AHEAD = 4 };
 
 typedef float ts_vec __attribute__((vector_size(4 * LANES)));

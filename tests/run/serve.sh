@@ -121,7 +121,7 @@ refused() { # WORDS of RUN ... : code 2
 }
 cp rules.deck small.deck
 check "a type" refused "none of f32, bf16, int8, int4" rules export --format serve --tables int3 --out x
-check "a format" refused "none of safetensors, serve" rules export --format onnx --out x
+check "a format" refused "none of safetensors, pt-names, serve" rules export --format onnx --out x
 check "an option of the other" refused "not for --format serve" rules export --format serve --state --out x
 check "and the other way" refused "are for --format serve" rules export --tables int8 --out x
 check "a base that is the file" refused "is the file that would be written" rules export --format serve --tables f32 --base rules.f32 --out rules.f32
