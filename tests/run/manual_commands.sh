@@ -53,6 +53,8 @@ printf '%s\n' "$elsewhere" | sed '/^$/d; s/: .*//' > "$work/elsewhere"
 while IFS= read -r line; do check "the manual has it still: $line" grep -qF -- "$line" "$work/commands"; done < "$work/elsewhere"
 # Once is enough for what needs no file of the command before.
 grep -vFf "$work/elsewhere" "$work/commands" | awk '{ line = $0; sub(/^[^ ]* /, "") } !seen[$0]++ || / FILE|^\. / { print line }' > "$work/here"
+# What needs Arrow, where it is not in this build.
+[ -e "$(dirname "$TESSERA")/io/parquet.so" ] || sed -i '/\.parquet/d' "$work/here"
 # Each command of the man page.
 sed -n '/^\.SH COMMANDS/,/^\.SH OPTIONS/p' "$srcdir/doc/tessera.1" | sed -n '/^\.TP/ { n; p; }' |
   sed -n 's/^\.B[IR]* "\{0,1\}\(\(bench \|trace \)\{0,1\}[a-z\\-]\{1,\}\).*/\1/p' | tr -d '\\' | sort -u > "$work/man"
