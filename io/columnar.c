@@ -48,13 +48,13 @@ static ts_err take_keys(const ts_columnar *t, ts_columnar_file *f) {
 }
 
 static ts_err open_file(ts_columnar *t, ts_columnar_file *f, const char *path,
-                        bool parallel) {
+                        int32_t threads) {
   char why[TS_PARQUET_WHY];
   struct stat st;
   TS_DO(ts_mem_strdup(&f->path, path));
   if (stat(path, &st) != 0) return ts_fail_errno(TS_ERR_DATA, path);
   f->bytes = st.st_size;
-  if (!ts_parquet_open(&f->in, path, parallel, why))
+  if (!ts_parquet_open(&f->in, path, threads, why))
     return ts_fail(TS_ERR_DATA, "%s: %s", path, why);
   if (f == t->files) TS_DO(take_names(t));
   TS_DO(take_keys(t, f));
@@ -83,23 +83,24 @@ static ts_err add_groups(ts_columnar *t, int32_t file) {
   return TS_OK;
 }
 
-static ts_err open_all(ts_columnar *t, const ts_strings *paths, bool parallel) {
+static ts_err open_all(ts_columnar *t, const ts_strings *paths,
+                       int32_t threads) {
   TS_DO(ts_mem_many(t->files, paths->n, INPUT));
   TS_DO(ts_mem_many(t->starts, 1, INPUT));
   for (int32_t i = 0; i < paths->n; i++) {
     t->n_files = i + 1;
-    TS_DO(open_file(t, &t->files[i], paths->item[i], parallel));
+    TS_DO(open_file(t, &t->files[i], paths->item[i], threads));
     TS_DO(add_groups(t, i));
   }
   return TS_OK;
 }
 
 ts_err ts_columnar_open(ts_columnar **out, const ts_strings *paths,
-                        bool parallel, ts_comm *comm) {
+                        int32_t threads, ts_comm *comm) {
   ts_err err = TS_OK;
   ts_columnar *t = NULL;
   TS_TRY(ts_agree(comm, ts_mem_alloc(&t, sizeof *t, TS_TAG_INPUT)));
-  TS_TRY(ts_agree(comm, open_all(t, paths, parallel)));
+  TS_TRY(ts_agree(comm, open_all(t, paths, threads)));
   *out = t;
 done:
   if (err != TS_OK) ts_columnar_close(t);
@@ -152,7 +153,7 @@ static ts_err want_in(ts_columnar *t, ts_columnar_file *f, int32_t column) {
   const ts_err err =
       ts_cells_create(&c, ts_parquet_schema(f->in)->children[at], &why);
   const bool is_list = c && c->kind == TS_CELLS_LIST;
-  t->is_list[column] |= is_list;
+  if (f == t->files) t->is_list[column] = is_list;
   t->is_weighted[column] |= is_list && c->weights;
   ts_cells_destroy(c);
   TS_DO(err);
