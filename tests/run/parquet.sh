@@ -168,6 +168,21 @@ check "it is one" test "$(grep -c '^tessera: error:.*no_pages.parquet' "$work/er
 mkdir -p "$work/void/a=1"; check "a folder of nothing" refused 'void: is a folder, in which no file is' void
 mkdir -p "$work/mixed/a=1" "$work/mixed/b=1"; cp "$work/right.parquet" "$work/mixed/a=1"; cp "$work/right.parquet" "$work/mixed/b=1"
 check "folders of other keys" refused 'its folders have other keys (NAME=VALUE) than those of' mixed
+# Keys are those below what is given; the file's own columns come first.
+mkdir -p "$work/id=7/part=1/week%20day=x%20y" "$work/id=7/part=2/week%20day=x%20y"
+for part in 1 2; do cp "$work/right.parquet" "$work/id=7/part=$part/week%20day=x%20y/a.parquet"; done
+named() { "$TESSERA" convert "$work/hostile.deck" --quiet --set data.train="$@"; }
+keys() { # NAMES DATA
+  "$TESSERA" train "$work/hostile.deck" --quiet --set data.train="$2" --set run.output="$work/keys" > "$work/out" 2>&1 &&
+    "$TESSERA" predict "$work/hostile.deck" --quiet --set run.output="$work/keys" --set data.eval="$2" --keys "$1" --out "$work/keys.csv"
+}
+check "a plain file below a folder of a column's name" named "id=7/part=1/week%20day=x%20y/a.parquet" --out "$work/right.h5"
+check "of folders, with the files' own column" sh -c 'mkdir "$1/root" && mv "$1/id=7" "$1/root"' - "$work"
+check "they are there" keys "id,part,week day" root
+check "their values, and the file's id" test "$(sed -n '2p;402p' "$work/keys.csv" | cut -d, -f1-3 | tr '\n' ';')" = "49,1,x y;49,2,x y;"
+ln -s ../.. "$work/root/id=7/part=2/up"; check "a link to a parent" refused 'root/id=7/part=2/up: is the folder root/id=7, which it is in' root
+rm "$work/root/id=7/part=2/up"; ln -s nowhere "$work/root/gone.parquet"; check "a link to nothing" refused 'root/gone.parquet: No such file' root
+rm "$work/root/gone.parquet"; mkfifo "$work/root/pipe.parquet"; check "a pipe" refused 'root/pipe.parquet: is not a file' root
 mkdir "$work/several"; cp "$work/right.parquet" "$work/several/a.parquet"; cp "$work/lacks.parquet" "$work/several/b.parquet"
 cp "$work/number_list.parquet" "$work/several/b.parquet"
 check "lists in the second file" refused 'b.parquet: column "i64" has lists in some files only' several
