@@ -216,6 +216,8 @@ def twins(folder):
         with pa.ipc.new_file(name, x.schema) as f:
             f.write_table(x)
 
+    for name, word in (("utf8", "é€😀".encode()), ("latin", b"\xe9t\xe9")):
+        pq.write_table(t.set_column(3, "word", pa.array([b"x", word] * 200)), name + ".parquet")
     # One word of a number, or a time, whatever its type.
     whole = [(i - 200) * 12345 for i in range(400)]
     write("w_i64.arrow", "word", pa.array(whole))

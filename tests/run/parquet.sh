@@ -180,7 +180,13 @@ check "a plain file below a folder of a column's name" named "id=7/part=1/week%2
 check "of folders, with the files' own column" sh -c 'mkdir "$1/root" && mv "$1/id=7" "$1/root"' - "$work"
 check "they are there" keys "id,part,week day" root
 check "their values, and the file's id" test "$(sed -n '2p;402p' "$work/keys.csv" | cut -d, -f1-3 | tr '\n' ';')" = "49,1,x y;49,2,x y;"
-ln -s ../.. "$work/root/id=7/part=2/up"; check "a link to a parent" refused 'root/id=7/part=2/up: is the folder root/id=7, which it is in' root
+scores() { "$TESSERA" predict "$work/hostile.deck" --quiet --set run.output="$work/keys" --set data.eval="$1" --keys word --out "$work/word.$2"; }
+check "keys that are UTF-8" scores utf8.parquet parquet
+check "are as they were" test "$($python "$make" rows "$work/word.parquet" | sed -n 3p | cut -d, -f1)" = "é€😀"
+sh -c '! "$@" 2> "$0"' "$work/err" "$TESSERA" predict "$work/hostile.deck" --quiet --set run.output="$work/keys" --set data.eval=latin.parquet --keys word --out "$work/scored.parquet"
+check "keys that are none" grep -q "scored.parquet.*column \"word\": a cell is no UTF-8, .*\.csv" "$work/err"
+check "in CSV" scores latin.parquet csv
+ln -s ../.. "$work/root/id=7/part=2/up"; check "a link to a parent" refused 'root/id=7/part=2/up: is the folder ' root
 rm "$work/root/id=7/part=2/up"; ln -s nowhere "$work/root/gone.parquet"; check "a link to nothing" refused 'root/gone.parquet: No such file' root
 rm "$work/root/gone.parquet"; mkfifo "$work/root/pipe.parquet"; check "a pipe" refused 'root/pipe.parquet: is not a file' root
 mkdir "$work/several"; cp "$work/right.parquet" "$work/several/a.parquet"; cp "$work/lacks.parquet" "$work/several/b.parquet"
