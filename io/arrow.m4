@@ -15,24 +15,50 @@ ARROW_CXXFLAGS= ARROW_LIBS= ts_arrow=no
 AS_CASE([$with_arrow], [no], [],
   [auto|yes], [
     PKG_CHECK_MODULES([ARROW_PC], [arrow parquet],
-      [ARROW_CXXFLAGS=$ARROW_PC_CFLAGS ARROW_LIBS=$ARROW_PC_LIBS ts_arrow=pkg-config
-       ARROW_CXXFLAGS=`AS_ECHO(["$ARROW_CXXFLAGS"]) | sed 's/-I/-isystem /g'`],
+      [ARROW_LIBS=$ARROW_PC_LIBS ts_arrow=pkg-config
+       for ts_flag in $ARROW_PC_CFLAGS; do
+         TS_ARROW_FLAG([$ts_flag])
+       done],
       [TS_ARROW_PYTHON])],
   [python], [TS_ARROW_PYTHON],
-  [TS_ARROW_IN([$with_arrow])])
+  [ts_arrow_dir=`cd "$with_arrow" 2>/dev/null && pwd`
+   AS_IF([test -z "$ts_arrow_dir"], [AC_MSG_ERROR([--with-arrow: $with_arrow is no folder])])
+   TS_ARROW_IN([$ts_arrow_dir])])
 AS_IF([test "x$ts_arrow" != xno && test "$ts_have_cxx" = yes], [
   AC_MSG_CHECKING([whether C++20 and Parquet of $ts_arrow work])
   AC_LANG_PUSH([C++])
   ts_saved_cxxflags=$CXXFLAGS ts_saved_libs=$LIBS
   ARROW_CXXFLAGS="-std=c++20 $ARROW_CXXFLAGS"
   CXXFLAGS="$CXXFLAGS $ARROW_CXXFLAGS" LIBS="$ARROW_LIBS $LIBS"
+  # What io/parquet.cc has, and calls that came, or changed, with releases.
   AC_LINK_IFELSE([AC_LANG_PROGRAM([[#include <arrow/api.h>
 #include <arrow/c/bridge.h>
-#include <parquet/arrow/reader.h>]],
-    [[std::string v = arrow::GetBuildInfo().version_string;
-     std::unique_ptr<parquet::arrow::FileReader> r;
-     parquet::ArrowReaderProperties p = parquet::default_arrow_reader_properties();
-     return v.empty() || r || p.use_threads();]])],
+#include <arrow/io/file.h>
+#include <arrow/ipc/reader.h>
+#include <parquet/arrow/reader.h>
+#include <parquet/arrow/schema.h>
+#include <parquet/arrow/writer.h>
+arrow::Status use(std::shared_ptr<arrow::io::ReadableFile> in,
+                  std::shared_ptr<arrow::io::FileOutputStream> out,
+                  ArrowSchema *schema, ArrowArray *array) {
+  ARROW_RETURN_NOT_OK(arrow::SetCpuThreadPoolCapacity(2));
+  ARROW_ASSIGN_OR_RAISE(auto own, arrow::ipc::RecordBatchFileReader::Open(
+      in, arrow::ipc::IpcReadOptions::Defaults()));
+  parquet::arrow::FileReaderBuilder builder;
+  ARROW_RETURN_NOT_OK(builder.Open(in));
+  std::unique_ptr<parquet::arrow::FileReader> reader;
+  ARROW_RETURN_NOT_OK(builder.Build(&reader));
+  std::shared_ptr<arrow::Table> table;
+  ARROW_RETURN_NOT_OK(reader->ReadRowGroup(0, {0}, &table));
+  ARROW_ASSIGN_OR_RAISE(auto batch, table->CombineChunksToBatch());
+  ARROW_ASSIGN_OR_RAISE(batch, batch->SelectColumns({0}));
+  ARROW_RETURN_NOT_OK(arrow::ExportRecordBatch(*batch, array, schema));
+  ARROW_ASSIGN_OR_RAISE(auto writer, parquet::arrow::FileWriter::Open(
+      *own->schema(), arrow::default_memory_pool(), out,
+      parquet::WriterProperties::Builder().build()));
+  return writer->Close();
+}]],
+    [[return use(nullptr, nullptr, nullptr, nullptr).ok();]])],
     [AC_MSG_RESULT([yes])
      ts_arrow_found=$ts_arrow],
     [AC_MSG_RESULT([no]); ts_arrow=no])
@@ -57,6 +83,14 @@ ts_arrow_dir=`python3 -c 'import os, pyarrow; print(os.path.dirname(pyarrow.__fi
 AS_IF([test -n "$ts_arrow_dir"], [TS_ARROW_IN([$ts_arrow_dir])])
 ])
 
+# Appends a flag: headers are the system's, whose own folder stays where it is.
+AC_DEFUN([TS_ARROW_FLAG], [
+AS_CASE([$1],
+  [-I/usr/include|-I/usr/include/], [],
+  [-I*], [ts_word=$1; ARROW_CXXFLAGS="$ARROW_CXXFLAGS -isystem ${ts_word@%:@-I}"],
+  [ARROW_CXXFLAGS="$ARROW_CXXFLAGS $1"])
+])
+
 # In a folder: include/, and libraries in lib/ or beside it, which wheels have
 # by their versions only.
 AC_DEFUN([TS_ARROW_IN], [
@@ -64,7 +98,7 @@ for ts_dir in "$1" "$1/lib64" "$1/lib"; do
   for ts_lib in "$ts_dir"/libarrow.so "$ts_dir"/libarrow.so.@<:@0-9@:>@*; do
     AS_IF([test "x$ts_arrow" = xno && test -f "$ts_lib"], [
       ts_version=${ts_lib#"$ts_dir"/libarrow.so}
-      ARROW_CXXFLAGS="-isystem $1/include"
+      TS_ARROW_FLAG([-I$1/include])
       ARROW_LIBS="-L$ts_dir -Wl,-rpath,$ts_dir -l:libparquet.so$ts_version -l:libarrow.so$ts_version"
       ts_arrow=$1])
   done

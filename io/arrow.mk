@@ -3,9 +3,13 @@
 tessera_sources += io/parquet_load.c
 EXTRA_DIST += io/parquet.cc
 arrow_modules =
+parquet_flags = -DTS_PARQUET_DIR='"$(parquetdir)"'
 if HAVE_ARROW
+parquet_flags += -DTS_PARQUET_BUILT=1
 arrow_modules += io/parquet.so
 install_local += install-parquet
+else
+parquet_flags += -DTS_PARQUET_BUILT=0
 endif
 uninstall_local += uninstall-parquet
 io/parquet.so: io/parquet.cc
@@ -13,8 +17,9 @@ io/parquet.so: io/parquet.cc
 	$(AM_V_CXX)$(CXX) $(CXXFLAGS) -fPIC -I. $(AM_CPPFLAGS) $(ARROW_CXXFLAGS) \
 	  -MD -MP -MF io/parquet.d -shared -o $@ $(srcdir)/io/parquet.cc $(ARROW_LIBS)
 -include io/parquet.d
-# Where the program looks for it, whatever libdir is.
+# Where the program looks for it, whatever libdir and bindir are.
 parquetdir = $(exec_prefix)/lib/tessera
+io/parquet_load.$(OBJEXT): AM_CPPFLAGS += $(parquet_flags)
 install-parquet: io/parquet.so
 	$(MKDIR_P) "$(DESTDIR)$(parquetdir)" && $(INSTALL_DATA) io/parquet.so "$(DESTDIR)$(parquetdir)"
 uninstall-parquet:

@@ -10,19 +10,41 @@
 
 /* ---- opening ------------------------------------------------------------- */
 
+/* Leaves out the keys of folders that files have as columns: those are taken.
+ */
+static void drop_own(const ts_columnar *t, ts_strings *keys,
+                     ts_strings *values) {
+  int32_t n = 0;
+  for (int32_t k = 0; k < keys->n; k++) {
+    int32_t i = 0;
+    while (i < t->n_own && strcmp(t->names[i], keys->item[k]) != 0) i++;
+    if (i < t->n_own) {
+      ts_mem_free(keys->item[k]);
+      if (values) ts_mem_free(values->item[k]);
+      continue;
+    }
+    keys->item[n] = keys->item[k];
+    if (values) values->item[n] = values->item[k];
+    n++;
+  }
+  keys->n = n;
+  if (values) values->n = n;
+}
+
 /* Names of the columns, and of the keys of folders behind them. */
 static ts_err take_names(ts_columnar *t) {
   const ts_columnar_file *f = &t->files[0];
   const struct ArrowSchema *s = ts_parquet_schema(f->in);
   ts_strings keys = {0};
-  t->n_own = (int32_t)s->n_children;
   ts_err err = ts_columnar_keys(&keys, f->path, NULL);
-  t->n_columns = t->n_own + keys.n;
-  if (err == TS_OK) err = ts_mem_many(t->names, t->n_columns, INPUT);
-  for (int32_t i = 0; err == TS_OK && i < t->n_own; i++)
+  if (err == TS_OK) err = ts_mem_many(t->names, s->n_children + keys.n, INPUT);
+  for (int32_t i = 0; err == TS_OK && i < s->n_children; i++) {
     err = ts_mem_strdup(&t->names[i], s->children[i]->name);
+    t->n_own = t->n_columns = i + 1;
+  }
+  if (err == TS_OK) drop_own(t, &keys, NULL);
   for (int32_t i = 0; err == TS_OK && i < keys.n; i++)
-    err = ts_mem_strdup(&t->names[t->n_own + i], keys.item[i]);
+    err = ts_mem_strdup(&t->names[t->n_columns++], keys.item[i]);
   ts_columnar_keys_free(&keys);
   TS_DO(err);
   TS_DO(ts_mem_many(t->wanted, t->n_columns, INPUT));
@@ -35,6 +57,7 @@ static ts_err take_names(ts_columnar *t) {
 static ts_err take_keys(const ts_columnar *t, ts_columnar_file *f) {
   ts_strings names = {0};
   ts_err err = ts_columnar_keys(&names, f->path, &f->keys);
+  if (err == TS_OK) drop_own(t, &names, &f->keys);
   bool same = names.n == t->n_columns - t->n_own;
   for (int32_t i = 0; same && i < names.n; i++)
     same = !strcmp(names.item[i], t->names[t->n_own + i]);
@@ -48,13 +71,13 @@ static ts_err take_keys(const ts_columnar *t, ts_columnar_file *f) {
 }
 
 static ts_err open_file(ts_columnar *t, ts_columnar_file *f, const char *path,
-                        bool parallel) {
+                        int32_t threads) {
   char why[TS_PARQUET_WHY];
   struct stat st;
   TS_DO(ts_mem_strdup(&f->path, path));
   if (stat(path, &st) != 0) return ts_fail_errno(TS_ERR_DATA, path);
   f->bytes = st.st_size;
-  if (!ts_parquet_open(&f->in, path, parallel, why))
+  if (!ts_parquet_open(&f->in, path, threads, why))
     return ts_fail(TS_ERR_DATA, "%s: %s", path, why);
   if (f == t->files) TS_DO(take_names(t));
   TS_DO(take_keys(t, f));
@@ -83,23 +106,24 @@ static ts_err add_groups(ts_columnar *t, int32_t file) {
   return TS_OK;
 }
 
-static ts_err open_all(ts_columnar *t, const ts_strings *paths, bool parallel) {
+static ts_err open_all(ts_columnar *t, const ts_strings *paths,
+                       int32_t threads) {
   TS_DO(ts_mem_many(t->files, paths->n, INPUT));
   TS_DO(ts_mem_many(t->starts, 1, INPUT));
   for (int32_t i = 0; i < paths->n; i++) {
     t->n_files = i + 1;
-    TS_DO(open_file(t, &t->files[i], paths->item[i], parallel));
+    TS_DO(open_file(t, &t->files[i], paths->item[i], threads));
     TS_DO(add_groups(t, i));
   }
   return TS_OK;
 }
 
 ts_err ts_columnar_open(ts_columnar **out, const ts_strings *paths,
-                        bool parallel, ts_comm *comm) {
+                        int32_t threads, ts_comm *comm) {
   ts_err err = TS_OK;
   ts_columnar *t = NULL;
   TS_TRY(ts_agree(comm, ts_mem_alloc(&t, sizeof *t, TS_TAG_INPUT)));
-  TS_TRY(ts_agree(comm, open_all(t, paths, parallel)));
+  TS_TRY(ts_agree(comm, open_all(t, paths, threads)));
   *out = t;
 done:
   if (err != TS_OK) ts_columnar_close(t);
@@ -152,7 +176,7 @@ static ts_err want_in(ts_columnar *t, ts_columnar_file *f, int32_t column) {
   const ts_err err =
       ts_cells_create(&c, ts_parquet_schema(f->in)->children[at], &why);
   const bool is_list = c && c->kind == TS_CELLS_LIST;
-  t->is_list[column] |= is_list;
+  if (f == t->files) t->is_list[column] = is_list;
   t->is_weighted[column] |= is_list && c->weights;
   ts_cells_destroy(c);
   TS_DO(err);

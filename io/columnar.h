@@ -13,10 +13,10 @@
 
 typedef struct ts_columnar ts_columnar;
 
-/* PARALLEL: columns are decoded by several threads.  Collective over COMM:
- * agrees on errors. */
-ts_err ts_columnar_open(ts_columnar **, const ts_strings *paths, bool parallel,
-                        ts_comm *);
+/* Columns are decoded by THREADS; 0: as many as are free.  Collective over
+ * COMM: agrees on errors. */
+ts_err ts_columnar_open(ts_columnar **, const ts_strings *paths,
+                        int32_t threads, ts_comm *);
 void ts_columnar_close(ts_columnar *); /* NULL is fine */
 int64_t ts_columnar_n_rows(const ts_columnar *);
 int64_t ts_columnar_bytes(const ts_columnar *); /* of the files */

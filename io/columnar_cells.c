@@ -42,9 +42,10 @@ static bool time_kind(ts_cells *c, const char *format) {
   c->width = 8;
   if (!strcmp(format, "tdD")) {
     c->width = 4;
-    return true;
+    return c->is_date = true;
   }
-  if (strncmp(format, "ts", 2) != 0 && strcmp(format, "tdm") != 0) return false;
+  c->is_date = !strcmp(format, "tdm");
+  if (strncmp(format, "ts", 2) != 0 && !c->is_date) return false;
   const char *unit = strchr(units, format[2]);
   if (!unit || !*unit) return false;
   for (c->per_second = 1; unit > units; unit--) c->per_second *= 1000;
@@ -133,6 +134,8 @@ static const uint8_t *valid_of(const struct ArrowArray *a) {
 /* Pairs are in a struct, whose places are added to those of what it has. */
 static void set_items(ts_cells *c, const struct ArrowArray *a) {
   const struct ArrowArray *item = a->children[0];
+  c->pair_valid = c->weights ? valid_of(item) : NULL;
+  c->pair_offset = item->offset;
   if (!c->weights) {
     ts_cells_set(c->items, item);
     return;
@@ -158,18 +161,31 @@ void ts_cells_set(ts_cells *c, const struct ArrowArray *a) {
   if (c->kind == TS_CELLS_WORDS) ts_cells_set(c->items, a->dictionary);
 }
 
+/* The T at place AT, which a file of Arrow's own may have at any address. */
+#define READ(T, p, at)                                                         \
+  ({                                                                           \
+    T v_;                                                                      \
+    memcpy(&v_, (const char *)(p) + (at) * (int64_t)sizeof(T), sizeof v_);     \
+    v_;                                                                        \
+  })
+
 static int64_t whole_at(const ts_cells *c, int64_t at) {
   const void *p = c->data;
-  switch (c->width) {
-  case 1:
-    return c->is_signed ? ((const int8_t *)p)[at] : ((const uint8_t *)p)[at];
+  switch (c->width * 2 + c->is_signed) {
+  case 3:
+    return ((const int8_t *)p)[at];
   case 2:
-    return c->is_signed ? ((const int16_t *)p)[at] : ((const uint16_t *)p)[at];
+    return ((const uint8_t *)p)[at];
+  case 5:
+    return READ(int16_t, p, at);
   case 4:
-    return c->is_signed ? ((const int32_t *)p)[at]
-                        : (int64_t)((const uint32_t *)p)[at];
+    return READ(uint16_t, p, at);
+  case 9:
+    return READ(int32_t, p, at);
+  case 8:
+    return (int64_t)READ(uint32_t, p, at);
   default:
-    return ((const int64_t *)p)[at];
+    return READ(int64_t, p, at);
   }
 }
 
@@ -182,15 +198,14 @@ static double half(uint16_t h) {
 }
 
 static double float_at(const ts_cells *c, int64_t at) {
-  if (c->width == 2) return half(((const uint16_t *)c->data)[at]);
-  if (c->width == 4) return (double)((const float *)c->data)[at];
-  return ((const double *)c->data)[at];
+  if (c->width == 2) return half(READ(uint16_t, c->data, at));
+  if (c->width == 4) return (double)READ(float, c->data, at);
+  return READ(double, c->data, at);
 }
 
 int64_t ts_cells_word(const ts_cells *c, int64_t i) {
   if (ts_cells_is_missing(c, i)) return -1;
-  const int64_t word = c->width == 4 ? ((const int32_t *)c->data)[c->offset + i]
-                                     : whole_at(c, c->offset + i);
+  const int64_t word = whole_at(c, c->offset + i);
   return word < c->items->n ? word : -1;
 }
 
@@ -212,8 +227,8 @@ bool ts_cells_is_text(const ts_cells *c) {
 }
 
 static int64_t offset_at(const ts_cells *c, int64_t at) {
-  return c->width == 8 ? ((const int64_t *)c->offsets)[at]
-                       : ((const int32_t *)c->offsets)[at];
+  return c->width == 8 ? READ(int64_t, c->offsets, at)
+                       : READ(int32_t, c->offsets, at);
 }
 
 void ts_cells_items(const ts_cells *c, int64_t i, int64_t *from, int64_t *end) {
@@ -236,8 +251,8 @@ static int64_t seconds_at(const ts_cells *c, int64_t at, int64_t *left) {
   const int64_t x = whole_at(c, at), per = c->per_second;
   *left = 0;
   if (!per) return x * 86400;
-  *left = (x % per + per) % per;
-  return (x - *left) / per;
+  *left = x % per + (x % per < 0 ? per : 0);
+  return x / per - (x % per < 0);
 }
 
 static double decimal_number(const ts_cells *c, int64_t i) {
@@ -293,26 +308,15 @@ bool ts_cells_whole(const ts_cells *c, int64_t i, int64_t *x) {
 
 /* ---- text ---------------------------------------------------------------- */
 
-/* The shortest that is read as the same number. */
-static int print_float(char *to, double x, int digits, bool is_float) {
-  int n = 0;
-  for (const int most = is_float ? 9 : 17; digits <= most; digits++) {
-    n = snprintf(to, TS_CELLS_TEXT_MAX, "%.*g", digits, x);
-    const double y = strtod(to, NULL);
-    if (is_float ? (float)y == (float)x : y == x) break;
-  }
-  return n;
-}
-
+/* Digits of X, the last SCALE of them behind the point. */
 static int print_decimal(char *to, __int128 x, int scale) {
   char digits[48];
   int n = 0, at = 0;
   unsigned __int128 u = (unsigned __int128)x;
   if (x < 0) u = -u;
-  while (u || n <= scale) {
-    digits[n++] = (char)('0' + (int)(u % 10));
-    u /= 10;
-  }
+  for (; u >> 64; u /= 10) digits[n++] = (char)('0' + (int)(u % 10));
+  for (uint64_t low = (uint64_t)u; low || n <= scale; low /= 10)
+    digits[n++] = (char)('0' + (int)(low % 10));
   if (x < 0) to[at++] = '-';
   while (n > 0) {
     if (n == scale) to[at++] = '.';
@@ -322,11 +326,24 @@ static int print_decimal(char *to, __int128 x, int scale) {
   return at;
 }
 
-/* 2014-10-21 of days, 2014-10-21 13:05:59 of stamps. */
+/* As an integer; else the shortest that is read as the same number. */
+static int print_float(char *to, double x, int digits, bool is_float) {
+  int n = 0;
+  if (fabs(x) < 0x1p53 && x == floor(x))
+    return print_decimal(to, (int64_t)x, 0);
+  for (const int most = is_float ? 9 : 17; digits <= most; digits++) {
+    n = snprintf(to, TS_CELLS_TEXT_MAX, "%.*g", digits, x);
+    const double y = strtod(to, NULL);
+    if (is_float ? (float)y == (float)x : y == x) break;
+  }
+  return n;
+}
+
+/* 2014-10-21 of days, 2014-10-21 13:05:59 of stamps, or 13:05:59.25. */
 static int print_time(char *to, const ts_cells *c, int64_t at) {
   int64_t left;
   const int64_t s = seconds_at(c, at, &left);
-  const int64_t days = s >= 0 ? s / 86400 : -((86399 - s) / 86400);
+  const int64_t days = s / 86400 - (s % 86400 < 0);
   const int second = (int)(s - days * 86400);
   /* Days since 0000-03-01, in eras of 400 years (proleptic Gregorian). */
   const int64_t z = days + 719468, era = (z >= 0 ? z : z - 146096) / 146097;
@@ -336,25 +353,17 @@ static int print_time(char *to, const ts_cells *c, int64_t at) {
   const int64_t mp = (5 * doy + 2) / 153, month = mp < 10 ? mp + 3 : mp - 9;
   const long long year = (long long)(yoe + era * 400 + (month <= 2));
   const int day = (int)(doy - (153 * mp + 2) / 5 + 1);
-  if (!c->per_second)
-    return snprintf(to, TS_CELLS_TEXT_MAX, "%04lld-%02d-%02d", year, (int)month,
-                    day);
-  return snprintf(to, TS_CELLS_TEXT_MAX, "%04lld-%02d-%02d %02d:%02d:%02d",
-                  year, (int)month, day, second / 3600, second / 60 % 60,
-                  second % 60);
-}
-
-static int print_whole(char *to, uint64_t u, bool minus) {
-  char digits[24];
-  int n = 0, at = 0;
-  do {
-    digits[n++] = (char)('0' + (int)(u % 10));
-    u /= 10;
-  } while (u);
-  if (minus) to[at++] = '-';
-  while (n > 0) to[at++] = digits[--n];
-  to[at] = '\0';
-  return at;
+  int n = snprintf(to, TS_CELLS_TEXT_MAX, "%04lld-%02d-%02d", year, (int)month,
+                   day);
+  if (c->is_date) return n;
+  n += snprintf(to + n, TS_CELLS_TEXT_MAX - (size_t)n, " %02d:%02d:%02d",
+                second / 3600, second / 60 % 60, second % 60);
+  if (!left) return n;
+  const int64_t billionths = left * (1000000000 / c->per_second);
+  n +=
+      snprintf(to + n, TS_CELLS_TEXT_MAX - (size_t)n, ".%09d", (int)billionths);
+  while (to[n - 1] == '0') to[--n] = '\0';
+  return n;
 }
 
 const char *ts_cells_text(const ts_cells *c, int64_t i, size_t *n_bytes,
@@ -371,8 +380,7 @@ const char *ts_cells_text(const ts_cells *c, int64_t i, size_t *n_bytes,
     return (const char *)c->data + at * c->width;
   case TS_CELLS_WHOLE: {
     const int64_t v = whole_at(c, at);
-    const bool minus = v < 0 && c->is_signed;
-    n = print_whole(room, minus ? -(uint64_t)v : (uint64_t)v, minus);
+    n = print_decimal(room, c->is_signed ? v : (__int128)(uint64_t)v, 0);
     break;
   }
   case TS_CELLS_DECIMAL:

@@ -28,11 +28,13 @@ typedef struct ts_cells {
   ts_cells_kind kind;
   int32_t width, scale;
   int64_t per_second, n, offset;
-  bool is_signed;
+  bool is_signed, is_date;
   const uint8_t *valid; /* bits; NULL: none is missing */
   const void *data, *offsets;
-  struct ts_cells *items;   /* of lists, words; owned */
-  struct ts_cells *weights; /* of lists of pairs, or maps; owned; or NULL */
+  struct ts_cells *items;    /* of lists, words; owned */
+  struct ts_cells *weights;  /* of lists of pairs, or maps; owned; or NULL */
+  const uint8_t *pair_valid; /* bits of pairs, from PAIR_OFFSET on, or NULL */
+  int64_t pair_offset;
 } ts_cells;
 
 /* Room for what ts_cells_text makes of a number. */
@@ -50,6 +52,12 @@ static inline bool ts_cells_is_missing(const ts_cells *c, int64_t i) {
   const int64_t at = c->offset + i;
   if (c->kind == TS_CELLS_NONE) return true;
   return c->valid && !(c->valid[at / 8] >> (at % 8) & 1);
+}
+
+/* Item I of a list's cells is a pair that is missing, whatever is in it. */
+static inline bool ts_cells_lacks_pair(const ts_cells *list, int64_t i) {
+  const int64_t at = list->pair_offset + i;
+  return list->pair_valid && !(list->pair_valid[at / 8] >> (at % 8) & 1);
 }
 
 /* The cells that cell *I is in, *I being its place there: for words, those of

@@ -11,11 +11,13 @@ enum { AHEAD = 12 };
 /* TO[i] = MAKE(the cell of type T at rows[i]), MISSING where there is none. */
 #define GATHER(T, MAKE, MISSING)                                               \
   do {                                                                         \
-    const T *p = (const T *)c->data + c->offset;                               \
+    const char *p = (const char *)c->data + c->offset * (int64_t)sizeof(T);    \
     for (int32_t i = 0; i < n; i++) {                                          \
-      if (i + AHEAD < n) __builtin_prefetch(p + (rows[i + AHEAD] - first));    \
-      const int64_t at = rows[i] - first;                                      \
-      const T v = p[at];                                                       \
+      const int64_t at = rows[i] - first, size = (int64_t)sizeof(T);           \
+      if (i + AHEAD < n)                                                       \
+        __builtin_prefetch(p + (rows[i + AHEAD] - first) * size);              \
+      T v;                                                                     \
+      memcpy(&v, p + at * size, sizeof v);                                     \
       to[i] = MAKE(v);                                                         \
       if (c->valid && ts_cells_is_missing(c, at)) to[i] = MISSING;             \
     }                                                                          \
@@ -84,11 +86,15 @@ bool ts_cells_wholes(const ts_cells *c, int64_t *to, int64_t from, int64_t n) {
   const int64_t at = c->offset + from;
   if (c->kind != TS_CELLS_WHOLE) return false;
   if (!c->valid && c->width == 8 && c->is_signed) {
-    if (n) memcpy(to, (const int64_t *)c->data + at, (size_t)n * 8);
+    if (n) memcpy(to, (const char *)c->data + at * 8, (size_t)n * 8);
     return true;
   }
   if (!c->valid && c->width == 4 && c->is_signed) {
-    for (int64_t i = 0; i < n; i++) to[i] = ((const int32_t *)c->data)[at + i];
+    for (int64_t i = 0; i < n; i++) {
+      int32_t v;
+      memcpy(&v, (const char *)c->data + (at + i) * 4, sizeof v);
+      to[i] = v;
+    }
     return true;
   }
   for (int64_t i = 0; i < n; i++)

@@ -158,8 +158,9 @@ ts_err ts_columnar_hold(ts_columnar *t, const int64_t *rows, int64_t n,
   const int64_t next = ahead < 0 || n_held > 1 ? -1 : group_of(t, ahead);
   for (int32_t i = 0; i < t->n_slots; i++) {
     ts_slot *s = t->slots[i];
-    if (!s->held && s->group >= 0 && s->group != next && s != t->coming)
-      clear(t, s);
+    if (s->held || s->group < 0 || s->group == next) continue;
+    if (s == t->coming) join(t); /* a wrong guess: no third one beside it */
+    clear(t, s);
   }
   last = -1;
   for (int64_t i = 0; i < n; i++) {

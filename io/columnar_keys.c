@@ -37,12 +37,21 @@ static void unescape(char *text) {
   *to = '\0';
 }
 
+/* What is behind the last "./" that is a part of PATH. */
+static const char *behind_root(const char *path) {
+  const char *last = strncmp(path, "./", 2) == 0 ? path + 2 : NULL;
+  for (const char *p = path; (p = strstr(p, "/./")); p++) last = p + 3;
+  return last ? last : path + strlen(path);
+}
+
 ts_err ts_columnar_keys(ts_strings *names, const char *path,
                         ts_strings *values) {
-  for (const char *p = path, *end; (end = strchr(p, '/')); p = end + 1) {
+  for (const char *p = behind_root(path), *end; (end = strchr(p, '/'));
+       p = end + 1) {
     const char *equals = memchr(p, '=', (size_t)(end - p));
     if (!equals || equals == p) continue;
     TS_DO(add(names, p, (size_t)(equals - p)));
+    unescape(names->item[names->n - 1]);
     if (!values) continue;
     TS_DO(add(values, equals + 1, (size_t)(end - equals - 1)));
     unescape(values->item[values->n - 1]);
@@ -65,23 +74,64 @@ static bool is_ours(const char *name) {
          ts_str_ends(name, ".feather");
 }
 
-ts_err ts_columnar_files(ts_strings *paths, const char *path) {
+ts_err ts_columnar_add(ts_strings *paths, const char *path, size_t root) {
+  char marked[8192];
+  const char *equals = strchr(path + root, '=');
+  if (!equals || !strchr(equals, '/')) return add(paths, path, strlen(path));
+  const int n =
+      snprintf(marked, sizeof marked, "%.*s./%s", (int)root, path, path + root);
+  if (n >= (int)sizeof marked)
+    return ts_fail(TS_ERR_DATA, "%s: its path is too long", path);
+  return add(paths, marked, (size_t)n);
+}
+
+/* A folder, and those that it is in. */
+typedef struct ts_folder {
+  const struct ts_folder *in;
+  const char *path;
+  dev_t dev;
+  ino_t ino;
+} ts_folder;
+
+static ts_err add_below(ts_strings *paths, const char *path, size_t root,
+                        const ts_folder *in);
+
+static ts_err add_entry(ts_strings *paths, const ts_folder *in,
+                        const char *entry, size_t root) {
+  char path[4096];
+  struct stat st;
+  if (snprintf(path, sizeof path, "%s/%s", in->path, entry) >= (int)sizeof path)
+    return ts_fail(TS_ERR_DATA, "%s/%s: its path is too long", in->path, entry);
+  if (stat(path, &st) != 0)
+    return is_ours(entry) ? ts_fail_errno(TS_ERR_DATA, path) : TS_OK;
+  if (S_ISDIR(st.st_mode)) return add_below(paths, path, root, in);
+  if (!is_ours(entry)) return TS_OK;
+  if (!S_ISREG(st.st_mode))
+    return ts_fail(TS_ERR_DATA, "%s: is not a file", path);
+  return ts_columnar_add(paths, path, root);
+}
+
+static ts_err add_below(ts_strings *paths, const char *path, size_t root,
+                        const ts_folder *in) {
   struct dirent **found = NULL;
   struct stat st;
-  char name[4096];
   ts_err err = TS_OK;
+  if (stat(path, &st) != 0) return ts_fail_errno(TS_ERR_DATA, path);
+  const ts_folder here = {in, path, st.st_dev, st.st_ino};
+  for (const ts_folder *f = in; f; f = f->in)
+    if (f->dev == here.dev && f->ino == here.ino)
+      return ts_fail(TS_ERR_DATA, "%s: is the folder %s, which it is in", path,
+                     f->path);
   const int n = scandir(path, &found, is_shown, alphasort);
   if (n < 0) return ts_fail_errno(TS_ERR_DATA, path);
   for (int i = 0; i < n; i++) {
-    const int length =
-        snprintf(name, sizeof name, "%s/%s", path, found[i]->d_name);
-    const bool good = length < (int)sizeof name && stat(name, &st) == 0;
-    if (err == TS_OK && good && S_ISDIR(st.st_mode))
-      err = ts_columnar_files(paths, name);
-    else if (err == TS_OK && good && S_ISREG(st.st_mode) && is_ours(name))
-      err = add(paths, name, (size_t)length);
+    if (err == TS_OK) err = add_entry(paths, &here, found[i]->d_name, root);
     free(found[i]);
   }
   free(found);
   return err;
+}
+
+ts_err ts_columnar_files(ts_strings *paths, const char *path, size_t root) {
+  return add_below(paths, path, root, NULL);
 }

@@ -180,11 +180,39 @@ static ts_err end_list(ts_out_column *c, size_t size) {
   return ts_str_append_bytes(&c->offsets, &end, sizeof end);
 }
 
+/* Readers take Parquet's texts for UTF-8, and fail otherwise: no sequence is
+ * longer than its code needs, none is a surrogate's. */
+static bool is_utf8(const unsigned char *p, size_t n) {
+  static const uint32_t least[] = {0, 0x80, 0x800, 0x10000};
+  for (size_t i = 0; i < n;) {
+    const unsigned char c = p[i++];
+    const int more = c < 0x80   ? 0
+                     : c < 0xc0 ? 4
+                     : c < 0xe0 ? 1
+                     : c < 0xf0 ? 2
+                                : 3;
+    uint32_t code = more ? c & (0x3fu >> more) : c;
+    if (more > 3 || c > 0xf4) return false;
+    for (int k = 0; k < more; k++, i++) {
+      if (i == n || p[i] >> 6 != 2) return false;
+      code = code << 6 | (p[i] & 0x3f);
+    }
+    if (code < least[more] || code > 0x10ffff || code >> 11 == 0x1b)
+      return false;
+  }
+  return true;
+}
+
 ts_err ts_columnar_out_cell(ts_columnar_out *out, int32_t k, const void *cell,
                             size_t n_bytes) {
   static const size_t bytes[] = {8, 8, 4};
   ts_out_column *c = &out->columns[k];
   const bool text = c->kind == TS_OUT_TEXT;
+  if (text && !is_utf8(cell, n_bytes))
+    return ts_fail(TS_ERR_DATA,
+                   "%s: column \"%s\": a cell is no UTF-8, which Parquet's "
+                   "texts are; .csv and .h5 take it",
+                   out->path, c->name);
   TS_DO(ts_str_append_bytes(&c->values, cell, text ? n_bytes : bytes[c->kind]));
   return text ? end_list(c, 1) : TS_OK;
 }

@@ -342,10 +342,9 @@ ts_err ts_csv_open(ts_source **out, const ts_source_ops *ops,
   ts_csv *s = NULL;
   int64_t n_groups = 0;
   TS_TRY(ts_agree(comm, create(&s, ops, c, split, state)));
-  TS_TRY(
-      is_table
-          ? ts_columnar_open(&s->table, paths, c->run.threads != 1, comm)
-          : ts_text_open(&s->text, paths, s->separator, c->run.output, comm));
+  TS_TRY(is_table ? ts_columnar_open(&s->table, paths, c->run.threads, comm)
+                  : ts_text_open(&s->text, paths, s->separator, c->run.output,
+                                 comm));
   TS_TRY(ts_agree(comm, ts_csv_columns(s, paths->item[0])));
   if (split == TS_SPLIT_TRAIN && !state) TS_TRY(ts_csv_look(s, paths, comm));
   s->base.info = (ts_source_info){

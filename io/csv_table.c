@@ -139,6 +139,7 @@ static bool next_of_list(const ts_csv *s, int32_t feature, ts_csv_items *x,
   while (x->at < x->end) {
     int64_t i = x->at++, at = i;
     double w;
+    if (ts_cells_lacks_pair(x->list, at)) continue;
     const ts_cells *c = ts_cells_of(x->list->items, &i);
     if (!c) continue;
     take_whole(s, feature, c, i, x);

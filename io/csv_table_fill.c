@@ -44,6 +44,12 @@ static ts_err fill_words(ts_csv *s, int32_t k, const ts_run *run,
   return TS_OK;
 }
 
+/* A list has fewer items than a batch's lengths can say. */
+static ts_err check_length(int64_t n) {
+  if (n <= INT32_MAX) return TS_OK;
+  return ts_fail(TS_ERR_DATA, "a list of %lld items is too long", (long long)n);
+}
+
 /* Lists of rows that follow each other, so that their items do. */
 static ts_err take_lists(ts_csv_bags *bags, const ts_run *run,
                          const ts_cells *c, int64_t first, bool *good) {
@@ -52,6 +58,7 @@ static ts_err take_lists(ts_csv_bags *bags, const ts_run *run,
   ts_cells_items(c, row, &begin, &end);
   for (int32_t i = 0; i < run->n; i++) {
     ts_cells_items(c, row + i, &from, &end);
+    TS_DO(check_length(end - from));
     bags->lengths[run->at + i] = (int32_t)(end - from);
   }
   TS_DO(ts_csv_bags_room(bags, end - begin));
@@ -70,6 +77,7 @@ static ts_err take_each(ts_csv_bags *bags, const ts_run *run, const ts_cells *c,
     int64_t from = at, end = at + 1;
     if (ts_cells_is_missing(c, at)) continue;
     if (lists) ts_cells_items(c, at, &from, &end);
+    TS_DO(check_length(end - from));
     TS_DO(ts_csv_bags_room(bags, end - from));
     *good = ts_cells_wholes(lists ? c->items : c, bags->ids + bags->n_ids, from,
                             end - from);

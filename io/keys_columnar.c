@@ -152,7 +152,7 @@ ts_err ts_keys_of_columnar(ts_keys **out, const ts_config *c,
   ts_err err = TS_OK;
   ts_columnar_keys *k = NULL;
   TS_TRY(ts_agree(comm, create(&k, names)));
-  TS_TRY(ts_columnar_open(&k->table, paths, c->run.threads != 1, comm));
+  TS_TRY(ts_columnar_open(&k->table, paths, c->run.threads, comm));
   k->base.n_samples = ts_columnar_n_rows(k->table);
   TS_TRY(ts_agree(comm, find_columns(k, c, paths->item[0])));
   TS_TRY(measure_all(k, comm));

@@ -16,6 +16,7 @@
 #include <memory>
 #include <new>
 #include <string>
+#include <unistd.h>
 #include <vector>
 
 // Calls that the library marks as old are there in its older releases, too.
@@ -40,24 +41,27 @@ struct ts_parquet_out {
 
 namespace {
 
-// Runs CALL, whose status, or what it throws, goes to WHY; as one line, without
-// what a terminal would take for its own.
+// One line, without what a terminal would take for its own.
+void say(char *why, const char *text) noexcept {
+  snprintf(why, TS_PARQUET_WHY, "%s", text);
+  size_t n = strlen(why);
+  for (size_t i = 0; i < n; i++)
+    if (static_cast<unsigned char>(why[i]) < ' ' || why[i] == 127) why[i] = ' ';
+  while (n && why[n - 1] == ' ') why[--n] = '\0';
+}
+
+// Runs CALL, whose status, or what it throws, goes to WHY.
 template <typename Call>
-bool guarded(char *why, Call call) {
-  std::string text;
+bool guarded(char *why, Call call) noexcept {
   try {
     const Status status = call();
     if (status.ok()) return true;
-    text = status.message();
+    say(why, status.message().c_str());
   } catch (const std::exception &e) {
-    text = e.what();
+    say(why, e.what());
   } catch (...) {
-    text = "the library fails without a word";
+    say(why, "the library fails without a word");
   }
-  for (char &c : text)
-    if (static_cast<unsigned char>(c) < ' ' || c == 127) c = ' ';
-  text.erase(text.find_last_not_of(' ') + 1);
-  snprintf(why, TS_PARQUET_WHY, "%s", text.c_str());
   return false;
 }
 
@@ -127,12 +131,13 @@ Status open_parquet(ts_parquet *p, bool parallel) {
   return arrow::ExportSchema(*schema, &p->schema);
 }
 
-Status open(ts_parquet *p, const char *path, bool parallel) {
+Status open(ts_parquet *p, const char *path, int32_t threads) {
+  if (threads > 1) ARROW_RETURN_NOT_OK(arrow::SetCpuThreadPoolCapacity(threads));
   ARROW_ASSIGN_OR_RAISE(p->file, arrow::io::ReadableFile::Open(path));
   ARROW_ASSIGN_OR_RAISE(auto head, p->file->ReadAt(0, 6));
   const std::string first(reinterpret_cast<const char *>(head->data()),
                           static_cast<size_t>(head->size()));
-  return first == "ARROW1" ? open_own(p) : open_parquet(p, parallel);
+  return first == "ARROW1" ? open_own(p) : open_parquet(p, threads != 1);
 }
 
 // The leaves of a column, which the file has one by one.
@@ -140,6 +145,32 @@ void add_leaves(std::vector<int> *leaves,
                 const parquet::arrow::SchemaField &field) {
   if (field.is_leaf()) leaves->push_back(field.column_index);
   for (const auto &child : field.children) add_leaves(leaves, child);
+}
+
+// Indices of dictionaries, which the library takes from the file as they are.
+Status check_words(const std::shared_ptr<arrow::ArrayData> &data) {
+  if (data->dictionary) {
+    const arrow::DictionaryArray of(data);
+    return arrow::DictionaryArray::FromArrays(of.type(), of.indices(),
+                                              of.dictionary())
+        .status();
+  }
+  for (const auto &child : data->child_data)
+    ARROW_RETURN_NOT_OK(check_words(child));
+  return Status::OK();
+}
+
+Status check_words(const arrow::Table &table) {
+  for (int c = 0; c < table.num_columns(); c++)
+    for (const auto &chunk : table.column(c)->chunks()) {
+      ARROW_RETURN_NOT_OK(chunk->Validate());
+      const Status status = check_words(chunk->data());
+      if (!status.ok())
+        return Status::Invalid("column \"", table.field(c)->name(),
+                               "\" is damaged: it has words that its "
+                               "dictionary lacks");
+    }
+  return Status::OK();
 }
 
 // Those of COLUMNS of GROUP; the library gives them in the file's order.
@@ -151,6 +182,7 @@ arrow::Result<std::shared_ptr<arrow::RecordBatch>> read_parquet(
                             static_cast<size_t>(c)));
   std::shared_ptr<arrow::Table> table;
   ARROW_RETURN_NOT_OK(p->reader->ReadRowGroup(group, leaves, &table));
+  ARROW_RETURN_NOT_OK(check_words(*table));
   return table->CombineChunksToBatch();
 }
 
@@ -199,11 +231,11 @@ void module_close(ts_parquet *p) {
   delete p;
 }
 
-bool module_open(ts_parquet **out, const char *path, bool parallel,
+bool module_open(ts_parquet **out, const char *path, int32_t threads,
                  char *why) {
   ts_parquet *p = new (std::nothrow) ts_parquet();
   const bool good = guarded(why, [&] {
-    return p ? open(p, path, parallel) : Status::OutOfMemory("out of memory");
+    return p ? open(p, path, threads) : Status::OutOfMemory("out of memory");
   });
   if (good)
     *out = p;
@@ -236,6 +268,8 @@ bool module_create(ts_parquet_out **to, int fd, ArrowSchema *schema,
     return out ? create(out, fd, schema)
                : Status::OutOfMemory("out of memory");
   });
+  if (!out) close(fd);
+  if (schema->release) schema->release(schema);
   if (good)
     *to = out;
   else
@@ -267,5 +301,5 @@ bool module_finish(ts_parquet_out *out, char *why) {
 
 extern "C" __attribute__((visibility("default")))
 const ts_parquet_module ts_parquet_this = {
-    module_open, module_close, module_schema, module_n_groups, module_rows,
+    sizeof(ts_parquet_module), TS_PARQUET_VERSION, module_open, module_close, module_schema, module_n_groups, module_rows,
     module_read, module_create, module_write, module_finish};

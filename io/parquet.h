@@ -24,9 +24,10 @@ typedef struct ts_parquet ts_parquet;
  */
 bool ts_parquet_is_there(char why[TS_PARQUET_WHY]);
 
-/* PATH is Parquet, or Arrow's own, by its first bytes.  PARALLEL: columns of
- * Parquet are read by the library's threads. */
-bool ts_parquet_open(ts_parquet **, const char *path, bool parallel,
+/* PATH is Parquet, or Arrow's own, by its first bytes.  Columns of
+ * Parquet are read by THREADS of the library, for the whole process; 0: as many
+ * as it likes. */
+bool ts_parquet_open(ts_parquet **, const char *path, int32_t threads,
                      char why[TS_PARQUET_WHY]);
 void ts_parquet_close(ts_parquet *); /* NULL is fine */
 
@@ -53,9 +54,14 @@ bool ts_parquet_write(ts_parquet_out *, struct ArrowArray *rows,
 /* Ends the file, and frees OUT in any case; NULL is fine. */
 bool ts_parquet_finish(ts_parquet_out *out, char why[TS_PARQUET_WHY]);
 
-/* The module's functions, as it exports them. */
+/* Another one with each change of what is below. */
+enum { TS_PARQUET_VERSION = 2 };
+
+/* What the module has, under the name ts_parquet_this.  SIZE and VERSION are
+ * first in all versions. */
 typedef struct ts_parquet_module {
-  bool (*open)(ts_parquet **, const char *path, bool parallel, char *why);
+  uint64_t size, version;
+  bool (*open)(ts_parquet **, const char *path, int32_t threads, char *why);
   void (*close)(ts_parquet *);
   const struct ArrowSchema *(*schema)(const ts_parquet *);
   int32_t (*n_groups)(const ts_parquet *);

@@ -12,37 +12,66 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static const ts_parquet_module *module;
 static char no_module[TS_PARQUET_WHY];
 
-/* PATH, in the folder that the program is in; false: there is no such file. */
-static bool find(char path[4096], const char *name) {
-  char here[3072];
-  const ssize_t n = readlink("/proc/self/exe", here, sizeof here - 1);
-  if (n < 0) return false;
-  here[n] = '\0';
-  char *slash = strrchr(here, '/');
-  if (slash) *slash = '\0';
-  snprintf(path, 4096, "%s/%s", here, name);
+/* Where it may be: from the program's folder, and as it was configured. */
+static const char *const names[] = {"io/parquet.so", "../io/parquet.so",
+                                    "../lib/tessera/parquet.so",
+                                    TS_PARQUET_DIR "/parquet.so"};
+
+enum { N_NAMES = sizeof names / sizeof *names };
+
+/* PATH, in the folder HERE of the program; false: there is no such file. */
+static bool find(char path[8192], const char *here, const char *name) {
+  if (*name == '/')
+    snprintf(path, 8192, "%s", name);
+  else
+    snprintf(path, 8192, "%s/%s", here, name);
   return access(path, R_OK) == 0;
 }
 
-static void load(void) {
-  static const char *const names[] = {"io/parquet.so", "../io/parquet.so",
-                                      "../lib/tessera/parquet.so"};
-  char path[4096] = "";
-  bool found = false;
-  for (int i = 0; i < 3 && !found; i++) found = find(path, names[i]);
-  void *handle = found ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
-  if (handle) module = dlsym(handle, "ts_parquet_this");
-  if (module) return;
-  if (found)
-    snprintf(no_module, sizeof no_module,
-             "Apache Arrow, which reads and writes Parquet, can't be loaded: "
-             "%.400s",
-             dlerror());
-  else
+static void say_missing(const char *here) {
+  if (!TS_PARQUET_BUILT)
     snprintf(no_module, sizeof no_module,
              "this build has no Apache Arrow, which reads and writes Parquet: "
              "pip install pyarrow, or the packages libarrow-dev and "
              "libparquet-dev, then configure --with-arrow=DIR and make");
+  else
+    snprintf(no_module, sizeof no_module,
+             "Apache Arrow, which reads and writes Parquet, is not where it "
+             "was installed: there is no parquet.so in io, ../io or "
+             "../lib/tessera of %.180s, nor in %.150s",
+             here, TS_PARQUET_DIR);
+}
+
+/* Of the same version as the program. */
+static void take(void *handle, const char *path) {
+  const ts_parquet_module *m = handle ? dlsym(handle, "ts_parquet_this") : NULL;
+  if (m && m->size == sizeof *m && m->version == TS_PARQUET_VERSION)
+    module = m;
+  else if (m)
+    snprintf(no_module, sizeof no_module,
+             "Apache Arrow, which reads and writes Parquet, can't be loaded: "
+             "%.300s is of another version of the program: make install",
+             path);
+  else
+    snprintf(no_module, sizeof no_module,
+             "Apache Arrow, which reads and writes Parquet, can't be loaded: "
+             "%.400s",
+             dlerror());
+}
+
+static void load(void) {
+  char path[8192] = "", here[3072];
+  const ssize_t n = readlink("/proc/self/exe", here, sizeof here - 1);
+  bool found = false;
+  here[n < 0 ? 0 : n] = '\0';
+  char *slash = strrchr(here, '/');
+  if (slash) *slash = '\0';
+  for (int i = 0; i < N_NAMES && !found; i++)
+    found = find(path, here, names[i]);
+  if (found)
+    take(dlopen(path, RTLD_NOW | RTLD_LOCAL), path);
+  else
+    say_missing(here);
 }
 
 bool ts_parquet_is_there(char why[TS_PARQUET_WHY]) {
@@ -51,9 +80,9 @@ bool ts_parquet_is_there(char why[TS_PARQUET_WHY]) {
   return module != NULL;
 }
 
-bool ts_parquet_open(ts_parquet **out, const char *path, bool parallel,
+bool ts_parquet_open(ts_parquet **out, const char *path, int32_t threads,
                      char why[TS_PARQUET_WHY]) {
-  return ts_parquet_is_there(why) && module->open(out, path, parallel, why);
+  return ts_parquet_is_there(why) && module->open(out, path, threads, why);
 }
 
 void ts_parquet_close(ts_parquet *p) {

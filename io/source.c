@@ -41,9 +41,9 @@ const ts_source_ops *ts_source_of(const ts_config *c, const char *path) {
   return NULL;
 }
 
-static ts_err add_folder(ts_strings *list, const char *path) {
+static ts_err add_folder(ts_strings *list, const char *path, size_t root) {
   const int32_t n = list->n;
-  TS_DO(ts_columnar_files(list, path));
+  TS_DO(ts_columnar_files(list, path, root));
   if (list->n > n) return TS_OK;
   return ts_fail(TS_ERR_DATA,
                  "%s: is a folder, in which no file is .parquet, .arrow or "
@@ -51,18 +51,28 @@ static ts_err add_folder(ts_strings *list, const char *path) {
                  path);
 }
 
-static ts_err add_path(ts_strings *list, const char *path) {
+/* How many bytes of PATH, which PATTERN has, stand before the first part with a
+ * wildcard; all: there is none. */
+static size_t root_of(const char *path, const char *pattern) {
+  const char *wild = strpbrk(pattern, "*?["), *end = path;
+  if (!wild) return strlen(path);
+  for (const char *p = pattern, *slash; (slash = strchr(p, '/'));) {
+    const char *next = strchr(end, '/');
+    if (slash > wild || !next) break;
+    p = slash + 1;
+    end = next + 1;
+  }
+  return (size_t)(end - path);
+}
+
+static ts_err add_path(ts_strings *list, const char *path, size_t root) {
   struct stat st;
   if (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
-    return add_folder(list, path);
+    return add_folder(list, path, path[root] ? root : root + 1);
   /* A pipe or a device would be waited for without end. */
   if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
     return ts_fail(TS_ERR_DATA, "%s: is not a file", path);
-  TS_DO(ts_mem_extend(&list->item, list->n, list->n + 1, sizeof(char *),
-                      TS_TAG_INPUT));
-  TS_DO(ts_mem_strdup(&list->item[list->n], path));
-  list->n++;
-  return TS_OK;
+  return ts_columnar_add(list, path, root);
 }
 
 void ts_source_files_free(ts_strings *list) {
@@ -78,7 +88,8 @@ static ts_err expand(ts_strings *out, const ts_strings *in) {
     glob_t found;
     const int rc = glob(in->item[i], 0, NULL, &found);
     for (size_t k = 0; rc == 0 && err == TS_OK && k < found.gl_pathc; k++)
-      err = add_path(out, found.gl_pathv[k]);
+      err = add_path(out, found.gl_pathv[k],
+                     root_of(found.gl_pathv[k], in->item[i]));
     if (rc == 0) globfree(&found);
     TS_DO(err);
     if (rc == GLOB_NOMATCH)

@@ -1,6 +1,7 @@
 """parquet.py - files that pyarrow writes, for parquet.sh, and the same samples
 as CSV: make FOLDER; hostile FOLDER prints a line "NAME<tab>WORDS" for each
-damaged file NAME and what is to be said of it; adult CSV FILE; rows FILE, a
+damaged file NAME and what is to be said of it; twins FOLDER prints a line
+"FILE FILE [options]" for files of the same samples; adult CSV FILE; rows FILE, a
 Parquet file as CSV."""
 import datetime
 import decimal
@@ -71,7 +72,7 @@ def cell(x):
     if isinstance(x, bytes):
         return x.decode()
     if isinstance(x, datetime.datetime):
-        return x.strftime("%Y-%m-%d %H:%M:%S")
+        return x.strftime("%Y-%m-%d %H:%M:%S.%f").rstrip("0").rstrip(".")
     if isinstance(x, (list, tuple)):
         pairs = [(e["id"], e["weight"]) if isinstance(e, dict) else e for e in x]
         return "|".join("%s:%s" % e if isinstance(e, tuple) else str(e) for e in pairs)
@@ -194,8 +195,56 @@ def hostile(folder):
         f.write_table(t.set_column(3, "word", dictionary))
     data = open("words.arrow", "rb").read()
     case("words", "words.arrow: row group 0: ", data.replace(words.buffers()[1].to_pybytes()[:1600], (8).to_bytes(4, "little") * 400), "arrow")
+    # An index in a run of the last word's, in Parquet.
+    word = pa.array(WORDS + WORDS[-1:] * 393)
+    pq.write_table(t.set_column(3, "word", word), "run.parquet", compression="none")
+    data = open("run.parquet", "rb").read()
+    run = bytes([392 * 2 & 127 | 128, 392 * 2 >> 7, 6])
+    assert data.count(run) == 1
+    case("index", 'index.parquet: row group 0: column "word" is damaged: it has words that its dictionary lacks', data.replace(run, run[:2] + b"\7"))
     for name, words in cases:
         print(name, words, sep="\t")
+
+
+def twins(folder):
+    """Files that are the same to who trains on them."""
+    os.chdir(folder)
+    t = table(list(samples())[:400]).select(["clicked", "i64", "id", "word", "bag"])
+
+    def write(name, column, array):
+        x = t.set_column(t.schema.get_field_index(column), column, array)
+        with pa.ipc.new_file(name, x.schema) as f:
+            f.write_table(x)
+
+    for name, word in (("utf8", "é€😀".encode()), ("latin", b"\xe9t\xe9")):
+        pq.write_table(t.set_column(3, "word", pa.array([b"x", word] * 200)), name + ".parquet")
+    # One word of a number, or a time, whatever its type.
+    whole = [(i - 200) * 12345 for i in range(400)]
+    write("w_i64.arrow", "word", pa.array(whole))
+    for name, kind in (("w_f32.arrow", pa.float32()), ("w_f64.arrow", pa.float64())):
+        write(name, "word", pa.array([-0. if x == 0 else x for x in whole], kind))
+        print("w_i64.arrow", name)
+    write("w_text.arrow", "word", pa.array([str(x * 10**9) for x in whole]))
+    write("w_large.arrow", "word", pa.array([x * 10**9 for x in whole], pa.float64()))
+    print("w_text.arrow", "w_large.arrow")
+    t0 = datetime.datetime(1969, 12, 31, 23, 59, 59)
+    times = [t0 + datetime.timedelta(milliseconds=10 * i) for i in range(400)]
+    write("w_stamp.arrow", "word", pa.array([str(x).rstrip("0") if x.microsecond else str(x) for x in times]))
+    for name, unit in (("w_ms.arrow", "ms"), ("w_ns.arrow", "ns")):
+        write(name, "word", pa.array(times, pa.timestamp(unit)))
+        print("w_stamp.arrow", name)
+    days = [datetime.date(2020, 1, 1) + datetime.timedelta(i) for i in range(400)]
+    write("w_day.arrow", "word", pa.array([str(x) for x in days]))
+    for name, kind in (("w_date32.arrow", pa.date32()), ("w_date64.arrow", pa.date64())):
+        write(name, "word", pa.array(days, kind))
+        print("w_day.arrow", name)
+    # Pairs that are missing over ids that are there.
+    ids, weights = pa.array([i % 50 for i in range(1200)]), pa.array([.5] * 1200)
+    offsets, gone = pa.array(range(0, 1201, 3), pa.int32()), [i % 3 == 1 for i in range(1200)]
+    pairs = pa.StructArray.from_arrays([ids, weights], ["id", "weight"], mask=pa.array(gone))
+    write("p_gone.arrow", "bag", pa.ListArray.from_arrays(offsets, pairs))
+    write("p_not.arrow", "bag", pa.array([[{"id": k % 50, "weight": .5} for k in (3 * i, 3 * i + 2)] for i in range(400)]))
+    print("p_gone.arrow", "p_not.arrow", "--set tables.bag.weighted=true")
 
 
 def adult(source, to):
@@ -212,4 +261,4 @@ def rows(path):
         print(*("%.6g" % x if isinstance(x, float) else x for x in r.values()), sep=",")
 
 
-{"make": make, "hostile": hostile, "adult": adult, "rows": rows}[sys.argv[1]](*sys.argv[2:])
+{"make": make, "hostile": hostile, "twins": twins, "adult": adult, "rows": rows}[sys.argv[1]](*sys.argv[2:])
