@@ -8,6 +8,7 @@
 #include <parquet/arrow/reader.h>
 #include <parquet/arrow/schema.h>
 #include <parquet/arrow/writer.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -16,7 +17,6 @@
 #include <memory>
 #include <new>
 #include <string>
-#include <unistd.h>
 #include <vector>
 
 // Calls that the library marks as old are there in its older releases, too.
@@ -45,8 +45,8 @@ namespace {
 void say(char *why, const char *text) noexcept {
   snprintf(why, TS_PARQUET_WHY, "%s", text);
   size_t n = strlen(why);
-  for (size_t i = 0; i < n; i++)
-    if (static_cast<unsigned char>(why[i]) < ' ' || why[i] == 127) why[i] = ' ';
+  for (char *c = why; *c; c++)
+    if (static_cast<unsigned char>(*c) < ' ' || *c == 127) *c = ' ';
   while (n && why[n - 1] == ' ') why[--n] = '\0';
 }
 
@@ -132,7 +132,8 @@ Status open_parquet(ts_parquet *p, bool parallel) {
 }
 
 Status open(ts_parquet *p, const char *path, int32_t threads) {
-  if (threads > 1) ARROW_RETURN_NOT_OK(arrow::SetCpuThreadPoolCapacity(threads));
+  if (threads > 1)
+    ARROW_RETURN_NOT_OK(arrow::SetCpuThreadPoolCapacity(threads));
   ARROW_ASSIGN_OR_RAISE(p->file, arrow::io::ReadableFile::Open(path));
   ARROW_ASSIGN_OR_RAISE(auto head, p->file->ReadAt(0, 6));
   const std::string first(reinterpret_cast<const char *>(head->data()),
@@ -301,5 +302,6 @@ bool module_finish(ts_parquet_out *out, char *why) {
 
 extern "C" __attribute__((visibility("default")))
 const ts_parquet_module ts_parquet_this = {
-    sizeof(ts_parquet_module), TS_PARQUET_VERSION, module_open, module_close, module_schema, module_n_groups, module_rows,
+    sizeof(ts_parquet_module), TS_PARQUET_VERSION,
+    module_open, module_close, module_schema, module_n_groups, module_rows,
     module_read, module_create, module_write, module_finish};
