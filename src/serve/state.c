@@ -51,8 +51,12 @@ ts_err ts_serve_take(const ts_serve_state *s, const char *name, int64_t rows,
   if (!e || e->rows != rows || e->cols != cols || e->kind > TS_ROWS_BF16)
     return wrong(f, name);
   TS_DO(ts_serve_check(f, e));
-  ts_to_f32(to, ts_serve_at(f, e), e->kind == TS_ROWS_BF16 ? TS_BF16 : TS_F32,
-            rows * (cols ? cols : 1));
+  if (cols) /* bf16 rows end with zeros where there are odd numbers of them */
+    ts_rows_unpack((ts_rows_kind)e->kind, to, ts_serve_at(f, e), rows,
+                   (int32_t)cols);
+  else
+    ts_to_f32(to, ts_serve_at(f, e), e->kind == TS_ROWS_BF16 ? TS_BF16 : TS_F32,
+              rows);
   return TS_OK;
 }
 

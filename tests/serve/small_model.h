@@ -39,7 +39,8 @@ typedef struct small_model {
   ts_vocabularies *words;
   ts_tensors_out model;
   uint64_t seed;
-  int64_t changed; /* of table bags: this row is another; -1: none */
+  int64_t changed;    /* of table bags: this row is another; -1: none */
+  ts_rows_kind dense; /* of matrices, one of which has 11 columns */
 } small_model;
 
 static float small_weight(const small_model *m, const ts_tensor_out *t,
@@ -128,7 +129,7 @@ static ts_err small_write(const small_model *m, const char *path,
                           ts_rows_kind kind, const char *base) {
   ts_serve_out o = {.config = m->config,
                     .tables = kind,
-                    .dense = TS_ROWS_F32,
+                    .dense = m->dense,
                     .base = base,
                     .format = "csv",
                     .scales = small_scales,

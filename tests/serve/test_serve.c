@@ -129,6 +129,25 @@ TS_TEST(inputs_follow_the_data) {
   folder_stop();
 }
 
+/* bf16 matrices are near f32's, and not the same. */
+TS_TEST(matrices_of_bf16) {
+  float out[N], few[N];
+  start();
+  scoring s = begin(path[0]);
+  score(&s, out);
+  end(&s);
+  ck_assert_ok(small_create(&small, 1));
+  small.dense = TS_ROWS_BF16;
+  ck_assert_ok(small_write(&small, path[1], TS_ROWS_F32, NULL));
+  small_destroy(&small);
+  s = begin(path[1]);
+  score(&s, few);
+  end(&s);
+  for (int i = 0; i < N; i++) ck_assert(fabsf(out[i] - few[i]) < 0.02f);
+  ck_assert(memcmp(out, few, sizeof out) != 0);
+  folder_stop();
+}
+
 /* CHANGE of a right batch: code INPUT, and a message with WORDS. */
 static void refuse(const scoring *s, const tserve_batch *batch,
                    const char *text) {
