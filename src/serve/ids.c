@@ -105,20 +105,17 @@ static int64_t row_of_text(const ts_serve_feature *x, const ts_given *g) {
                    (uint64_t)x->table->rows);
 }
 
-int64_t ts_missing_row(const ts_serve_state *s, const ts_serve_feature *x,
-                       ts_str *scratch) {
-  ts_given g = {.text = "(missing)", .n_bytes = sizeof "(missing)" - 1};
-  (void)s, (void)scratch;
+int64_t ts_missing_row(const ts_serve_feature *x) {
+  const ts_given g = {.text = "(missing)", .n_bytes = sizeof "(missing)" - 1};
   return x->encoding == TS_SERVE_WORDS || x->encoding == TS_SERVE_HASH
              ? row_of_text(x, &g)
              : TS_BAD_ID;
 }
 
 /* Lists have no items that are missing. */
-static int64_t missing_row(const ts_serve_state *s, const ts_serve_feature *x,
-                           const ts_given *g, ts_str *scratch) {
+static int64_t missing_row(const ts_serve_feature *x, const ts_given *g) {
   if (x->is_list) return TS_NO_ID;
-  if (x->missing_word) return ts_missing_row(s, x, scratch);
+  if (x->missing_word) return ts_missing_row(x);
   if (x->missing_none) return TS_NO_ID;
   if (x->encoding == TS_SERVE_WORDS) return 0;
   return x->encoding == TS_SERVE_HASH ? row_of_text(x, g) : TS_BAD_ID;
@@ -129,10 +126,9 @@ static int64_t csv_row(const ts_serve_state *s, const ts_serve_feature *x,
   static const ts_given nothing = {.text = ""};
   if (x->crosses) {
     as_text(g);
-    if (!crossed(s->config, g, scratch))
-      return missing_row(s, x, &nothing, scratch);
+    if (!crossed(s->config, g, scratch)) return missing_row(x, &nothing);
   } else if (ts_given_is_missing(s->config, g)) {
-    return missing_row(s, x, x->part ? &nothing : g, scratch);
+    return missing_row(x, x->part ? &nothing : g);
   }
   if (x->part) {
     as_text(g);

@@ -22,5 +22,4 @@ bool ts_given_is_missing(const ts_config *, ts_given *);
 int64_t ts_given_row(const ts_serve_state *, const ts_serve_feature *x,
                      ts_given *, ts_str *scratch);
 /* What a missing id is where that is a word, too. */
-int64_t ts_missing_row(const ts_serve_state *, const ts_serve_feature *x,
-                       ts_str *scratch);
+int64_t ts_missing_row(const ts_serve_feature *x);

@@ -53,12 +53,12 @@ static void put(ts_serve_bags *b, int64_t row, float weight) {
 /* What a bag of so many GIVEN ids is in the end: no longer than it may be, with
  * a word where its cell was missing, with a mask, whose place the oldest id
  * gives up, with weights by position. */
-static void finish_bag(ts_serve_bags *b, const ts_serve_state *s,
-                       const ts_serve_feature *x, int64_t from, int64_t given) {
+static void finish_bag(ts_serve_bags *b, const ts_serve_feature *x,
+                       int64_t from, int64_t given) {
   const int64_t most = x->max_length;
   if (most && b->n_ids - from > most) keep(b, from, most, x->newest);
   if (b->n_ids == from && given < 2 && x->missing_word && x->is_list) {
-    const int64_t row = ts_missing_row(s, x, &b->scratch);
+    const int64_t row = ts_missing_row(x);
     if (row >= 0 && row < x->table->rows) put(b, row, 1);
   }
   if (x->mask >= 0) {
@@ -103,7 +103,7 @@ static ts_err add_bag(ts_serve_bags *b, const ts_serve_state *s,
     else if (!drops || row == TS_BAD_ID)
       return bad(x, in, k);
   }
-  finish_bag(b, s, x, begin, to - from);
+  finish_bag(b, x, begin, to - from);
   return TS_OK;
 }
 
