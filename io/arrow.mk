@@ -19,7 +19,7 @@ io/parquet.so: io/parquet.cc
 -include io/parquet.d
 # Where the program looks for it, whatever libdir and bindir are.
 parquetdir = $(exec_prefix)/lib/tessera
-io/parquet_load.$(OBJEXT): AM_CPPFLAGS += $(parquet_flags)
+io/parquet_load.$(OBJEXT) fuzz/io/parquet_load.o: AM_CPPFLAGS += $(parquet_flags)
 io/parquet_load.$(OBJEXT): Makefile
 install-parquet: io/parquet.so
 	$(MKDIR_P) "$(DESTDIR)$(parquetdir)" && $(INSTALL_DATA) io/parquet.so "$(DESTDIR)$(parquetdir)"
