@@ -28,6 +28,7 @@ thoughts_of() {
   plan) echo 2000000 ;;
   dataset) echo 10000 ;;
   tensors) echo 150000 ;;
+  serve) echo 2000 ;;
   *) echo 3500 ;;
   esac
 }
