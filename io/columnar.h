@@ -22,7 +22,8 @@ int64_t ts_columnar_n_rows(const ts_columnar *);
 int64_t ts_columnar_bytes(const ts_columnar *); /* of the files */
 int32_t ts_columnar_n_columns(const ts_columnar *);
 const char *ts_columnar_name(const ts_columnar *, int32_t column);
-/* Where groups begin (*n + 1), the end of the last one included. */
+/* The first rows of the groups, and behind them the end of the last (*n + 1).
+ */
 const int64_t *ts_columnar_groups(const ts_columnar *, int64_t *n);
 
 /* The end of ROW's group. */

@@ -90,5 +90,5 @@ bool ts_cells_wholes_of(const ts_cells *, int64_t *to, const int64_t *rows,
 /* ts_cells_word. */
 void ts_cells_words(const ts_cells *, int64_t *to, const int64_t *rows,
                     int64_t first, int32_t n);
-/* Where the items of list I are, [*from, *end). */
+/* List I has the items [*from, *end). */
 void ts_cells_items(const ts_cells *, int64_t i, int64_t *from, int64_t *end);

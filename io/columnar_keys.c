@@ -37,7 +37,7 @@ static void unescape(char *text) {
   *to = '\0';
 }
 
-/* What is behind the last "./" that is a part of PATH. */
+/* The rest of PATH behind its last part that is ".". */
 static const char *behind_root(const char *path) {
   const char *last = strncmp(path, "./", 2) == 0 ? path + 2 : NULL;
   for (const char *p = path; (p = strstr(p, "/./")); p++) last = p + 3;

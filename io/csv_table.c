@@ -100,7 +100,7 @@ const ts_field *ts_csv_table_field(ts_csv *s, int column) {
   return f;
 }
 
-/* Where a number may mean that there is none, its text is looked at. */
+/* A number may stand for a missing one: then its text is compared, too. */
 bool ts_csv_table_number(const ts_csv *s, int column, double *x) {
   int64_t i;
   if (column == s->n_fields || s->missing_number) return false;

@@ -111,7 +111,7 @@ ts_err ts_deck_help_key(ts_str *, const ts_key *, const char *prefix);
 /* columns_check.c: data.columns, and what it stands for. */
 void ts_columns_check(ts_deck *, const config_setting_t *root);
 
-/* What is at PATH below ROOT, NULL: nothing. */
+/* The setting at PATH below ROOT; NULL: there is none. */
 static inline const config_setting_t *ts_deck_at(const config_setting_t *root,
                                                  const char *path) {
   return config_setting_lookup((config_setting_t *)root, path);

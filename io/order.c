@@ -127,7 +127,7 @@ static int64_t group_at(const ts_order *o, int64_t k) {
   return (int64_t)ts_permute_at(&o->blocks, (uint64_t)k);
 }
 
-/* Where the epoch's groups end: they differ in size. */
+/* Ends of the epoch's groups, which differ in size. */
 static void order_groups(ts_order *o, int64_t epoch) {
   int64_t end = 0;
   o->blocks = ts_permute_of((uint64_t)o->n_groups, o->seed, (uint32_t)epoch,

@@ -13,9 +13,9 @@
  * window of one block.  The shift cuts the blocks elsewhere in each epoch, and
  * so the samples of the short block differ.
  *
- * Where samples are read in groups (ts_source_info.groups), "block" takes the
- * groups in the order of blocks, and mixes each in itself: a window is a group,
- * whatever shuffle_window says.  All of it is Local. */
+ * If samples are read in groups (ts_source_info.groups), "block" takes the
+ * groups in the order of blocks and mixes each in itself: a window is then a
+ * group, whatever shuffle_window says.  All of it is Local. */
 #pragma once
 
 #include "base/permute.h"

@@ -3,8 +3,8 @@
  * parquet.so, which is loaded with the first file; where it was not built, that
  * is said.
  *
- * What fails says why in WHY, and no exception comes through.  One thread at a
- * time reads a file.  All of it is Local. */
+ * A function that fails writes the reason to WHY; none lets an exception
+ * through.  One thread at a time reads a file.  All of it is Local. */
 #pragma once
 
 #include <stdbool.h>
@@ -54,10 +54,10 @@ bool ts_parquet_write(ts_parquet_out *, struct ArrowArray *rows,
 /* Ends the file, and frees OUT in any case; NULL is fine. */
 bool ts_parquet_finish(ts_parquet_out *out, char why[TS_PARQUET_WHY]);
 
-/* Another one with each change of what is below. */
+/* Changes with each change of the struct below. */
 enum { TS_PARQUET_VERSION = 2 };
 
-/* What the module has, under the name ts_parquet_this.  SIZE and VERSION are
+/* The module exports this struct as ts_parquet_this.  SIZE and VERSION are
  * first in all versions. */
 typedef struct ts_parquet_module {
   uint64_t size, version;

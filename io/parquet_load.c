@@ -12,7 +12,8 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static const ts_parquet_module *module;
 static char no_module[TS_PARQUET_WHY];
 
-/* Where it may be: from the program's folder, and as it was configured. */
+/* Places of the module: from the program's folder, and where it was installed.
+ */
 static const char *const names[] = {"io/parquet.so", "../io/parquet.so",
                                     "../lib/tessera/parquet.so",
                                     TS_PARQUET_DIR "/parquet.so"};
@@ -42,7 +43,7 @@ static void say_missing(const char *here) {
              here, TS_PARQUET_DIR);
 }
 
-/* Of the same version as the program. */
+/* Takes the module only if it is of the program's own version. */
 static void take(void *handle, const char *path) {
   const ts_parquet_module *m = handle ? dlsym(handle, "ts_parquet_this") : NULL;
   if (m && m->size == sizeof *m && m->version == TS_PARQUET_VERSION)

@@ -36,6 +36,7 @@ tessera_sources += \
   src/base/mem_stream.h \
   src/base/permute.c \
   src/base/permute.h \
+  src/base/registers_body.h \
   src/base/rng.c \
   src/base/rng.h \
   src/base/space.c \

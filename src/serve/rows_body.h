@@ -13,22 +13,11 @@
 #include <string.h>
 
 #include "base/dtype.h"
+#include "base/registers_body.h"
 #include "serve/rows_impl.h"
 
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
-#if defined(__AVX512F__)
-#define LANES 16
-#elif defined(__AVX2__)
-#define LANES 8
-#else
-#define LANES 4
-#endif
 #define BODY static inline __attribute__((always_inline))
 
-/* Registers of the widest sweep: not all, as loads and weights need some. */
-enum { WIDEST = LANES == 16 ? 16 : 12 };
 /* 192 lines are 12 KiB of the first cache. */
 enum { LINE = 64, LINES_AHEAD = 192, MOST_AHEAD = 128, LEAST_AHEAD = 4 };
 

@@ -8,25 +8,11 @@
  * columns only, as if they were a table of their own. */
 #pragma once
 
+#include "base/registers_body.h"
 #include "kernel_table.h"
 #include "sparse/isa.h"
 
 enum { AHEAD = 32 };
-
-/* Floats of a register.  Compilers keep vectors of more than that in memory.
- */
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
-#if defined(__AVX512F__)
-#define LANES 16
-#elif defined(__AVX2__)
-#define LANES 8
-#else
-#define LANES 4
-#endif
-/* Registers of the widest sweep: not all, as loads and weights need some. */
-enum { WIDEST = LANES == 16 ? 16 : 12 };
 
 /* LANES elements, wherever they lie. */
 typedef float ts_vec __attribute__((vector_size(4 * LANES)));
