@@ -61,7 +61,7 @@ AS_IF([test "x$ts_cuda_found" = xno], [CUDA_CPPFLAGS= CUDA_LIBS=], [
   CUDA_FLAGS="$CUDA_FLAGS -O3 -std=c++17 -fmad=false -lineinfo"
   AS_IF([test "x$enable_werror" = xyes], [CUDA_FLAGS="$CUDA_FLAGS -Werror all-warnings"])
   AS_IF([test "x$enable_faults" = xyes], [CUDA_FLAGS="$CUDA_FLAGS -DTS_FAULTS"])
-  AS_CASE([$TS_HARDEN_CFLAGS], [*-fPIE*], [CUDA_FLAGS="$CUDA_FLAGS -Xcompiler -fPIE"])
+  CUDA_FLAGS="$CUDA_FLAGS -Xcompiler -fPIC"
   AC_DEFINE([HAVE_CUDA], [1], [Define when the CUDA backend is built.])
   AC_DEFINE_UNQUOTED([TS_CUDA_ARCHS], ["$CUDA_ARCHS"],
     [Architectures of the CUDA code, PTX of the last one included.])

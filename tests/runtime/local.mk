@@ -20,7 +20,7 @@ if HAVE_CUDA
 check_PROGRAMS += tests/runtime/test_cuda_graph_gpu
 tests_runtime_test_cuda_graph_gpu_LDADD = tests/runtime/cuda_kernels.o $(LDADD)
 tests_runtime_test_cuda_graph_gpu_DEPENDENCIES = tests/runtime/cuda_kernels.o \
-  tests/support/libharness.a libtessera.a
+  tests/support/libharness.a $(check_library)
 
 # These need a GPU, and are skipped where there is none.
 check_PROGRAMS += tests/runtime/test_cuda_streams
@@ -28,7 +28,7 @@ tests_runtime_test_cuda_streams_SOURCES = tests/runtime/test_cuda_streams.c \
   tests/runtime/cuda_kernels.h
 tests_runtime_test_cuda_streams_LDADD = tests/runtime/cuda_kernels.o $(LDADD)
 tests_runtime_test_cuda_streams_DEPENDENCIES = tests/runtime/cuda_kernels.o \
-  tests/support/libharness.a libtessera.a
+  tests/support/libharness.a $(check_library)
 -include tests/runtime/cuda_kernels.d
 endif
 EXTRA_DIST += tests/runtime/cuda_kernels.cu

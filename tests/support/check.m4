@@ -5,6 +5,8 @@ PKG_CHECK_MODULES([CHECK], [check >= 0.10],
   [ts_have_check=no; ts_check_found="none: Check is missing (Debian: check); with it, configure again"])
 AM_CONDITIONAL([HAVE_CHECK], [test $ts_have_check = yes])
 AC_PATH_PROG([TIMEOUT], [timeout], [])
+# Where test programs, a folder each, find the library they share.
+AC_SUBST([CHECK_RPATH], ['-Wl,-rpath,\$$ORIGIN/../support'])
 ])
 
 # A C++17 compiler, for tests that run CUDA kernels on the CPU
