@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "io/dataset_impl.h"
 #include "io/hdf5.h"
+#include "io/order.h"
 
 static ts_err check_header(ts_dataset_file *f, ts_source_info *info) {
   ts_err err = TS_OK;
@@ -45,7 +46,7 @@ ts_err ts_dataset_start(ts_dataset *d, ts_dataset_file *f, const char *path) {
   TS_DO(ts_array_size(&f->in));
   d->base.info.bytes += f->in.n_bytes;
   /* Single samples come from memory; the system keeps what was read. */
-  if (d->base.split == TS_SPLIT_TRAIN && strcmp(c->data.shuffle, "none") != 0)
+  if (d->base.split == TS_SPLIT_TRAIN && !ts_order_is_of_files(c))
     TS_DO(ts_array_map(&f->in));
   return check_header(f, &d->base.info);
 }

@@ -240,7 +240,7 @@ ts_err ts_loader_create(ts_loader **out, ts_source *source,
              "the data has %lld samples, fewer than one batch of %lld, and "
              "data.drop_last is set",
              (long long)source->info.n_samples, (long long)o->global_batch);
-  if (o->shuffle) TS_TRY(ts_order_set(&l->order, source));
+  if (o->shuffle) TS_TRY(ts_order_set(&l->order, source, o->global_batch));
   TS_TRY(ts_parts_create(&l->parts, source, o->global_batch, o->n_ranks,
                          o->costs));
   const int64_t share = ts_balance_share(o->global_batch, o->n_ranks);

@@ -14,33 +14,61 @@ static int64_t sample_bytes(const ts_source_info *i) {
   return i->bytes >= i->n_samples ? i->bytes / i->n_samples : made;
 }
 
-ts_err ts_order_set(ts_order *o, const ts_source *s) {
-  const ts_config *c = s->config;
-  *o = (ts_order){0};
-  if (!strcmp(c->data.shuffle, "none")) return TS_OK;
-  if (s->info.packed)
+static ts_err set_streams(ts_order *o, const ts_config *c, int64_t batch) {
+  const int64_t streams = c->data.streams;
+  o->streams = (int32_t)streams;
+  o->piece = batch / streams;
+  o->length = o->n / batch * o->piece;
+  if (streams > 1 && !strcmp(c->data.shuffle, "full"))
     return ts_fail(TS_ERR_DECK,
-                   "%s: packed text is read in order, data.shuffle = \"%s\" "
-                   "takes samples from anywhere; unpack it, or make a data set "
-                   "of it with `tessera convert`",
-                   s->info.packed, c->data.shuffle);
+                   "data.streams = %lld: with data.shuffle = \"full\" each "
+                   "sample comes from anywhere already; \"block\" and \"none\" "
+                   "go with streams",
+                   (long long)streams);
+  if (o->piece * streams == batch) return TS_OK;
+  return ts_fail(TS_ERR_DECK,
+                 "data.streams = %lld: a batch of %lld samples can't be cut "
+                 "into as many pieces of one size",
+                 (long long)streams, (long long)batch);
+}
+
+/* Of data that can be read from anywhere. */
+static void set_blocks(ts_order *o, const ts_source *s) {
+  const ts_config *c = s->config;
   const int64_t n = s->info.n_samples;
-  *o = (ts_order){.n = n,
-                  .window = n,
-                  .block = n,
-                  .seed = (uint64_t)c->run.seed,
-                  .epoch = -1,
-                  .ahead = -1};
-  if (!strcmp(c->data.shuffle, "full")) return TS_OK;
+  o->block = o->window = n;
+  o->seed = (uint64_t)c->run.seed;
+  o->epoch = -1;
+  if (!strcmp(c->data.shuffle, "full")) return;
   o->groups = s->info.groups;
   o->n_groups = s->info.n_groups;
-  if (o->groups) return ts_mem_many(o->ends, o->n_groups, INPUT);
+  if (o->groups) return;
   const int64_t bytes = (int64_t)(c->data.shuffle_window * (1 << 20));
   o->block = bytes / sample_bytes(&s->info) / TS_ORDER_BLOCKS;
   if (o->block < 1) o->block = 1;
   if (o->block > n) o->block = n;
   o->window = o->block * TS_ORDER_BLOCKS;
-  return TS_OK;
+}
+
+bool ts_order_is_of_files(const ts_config *c) {
+  return !strcmp(c->data.shuffle, "none") && c->data.streams == 1;
+}
+
+ts_err ts_order_set(ts_order *o, const ts_source *s, int64_t global_batch) {
+  const ts_config *c = s->config;
+  const bool plain = !strcmp(c->data.shuffle, "none");
+  *o = (ts_order){0};
+  if (ts_order_is_of_files(c)) return TS_OK;
+  if (s->info.packed)
+    return ts_fail(TS_ERR_DECK,
+                   "%s: packed text is read in order, %s takes samples from "
+                   "anywhere; unpack it, or make a data set of it with "
+                   "`tessera convert`",
+                   s->info.packed, plain ? "data.streams" : "data.shuffle");
+  *o = (ts_order){.n = s->info.n_samples, .plain = plain, .ahead = -1};
+  TS_DO(set_streams(o, c, global_batch));
+  set_blocks(o, s);
+  return o->groups && !plain ? ts_mem_many(o->ends, o->n_groups, INPUT) : TS_OK;
 }
 
 void ts_order_reset(ts_order *o) {
@@ -50,8 +78,9 @@ void ts_order_reset(ts_order *o) {
 
 static const char *const kinds[] = {"none", "block", "full"};
 
-static ts_order_key key_of(const ts_config *c) {
-  ts_order_key k = {0};
+static ts_order_key key_of(const ts_config *c, int64_t global_batch) {
+  ts_order_key k = {.streams = c->data.streams};
+  if (k.streams > 1) k.batch = global_batch;
   if (!strcmp(c->data.shuffle, "none")) return k;
   k.seed = c->run.seed;
   k.shuffle = !strcmp(c->data.shuffle, "full") ? 2 : 1;
@@ -60,40 +89,50 @@ static ts_order_key key_of(const ts_config *c) {
   return k;
 }
 
-ts_err ts_order_save(const ts_config *c, ts_ckpt *ckpt) {
-  const ts_order_key k = key_of(c);
-  const int64_t numbers[] = {k.shuffle, k.seed, k.window_bytes};
-  return ts_ckpt_add_value(ckpt, "loader/shuffle", TS_I64, 3, numbers);
+ts_err ts_order_save(const ts_config *c, int64_t global_batch, ts_ckpt *ckpt) {
+  const ts_order_key k = key_of(c, global_batch);
+  const int64_t numbers[] = {k.shuffle, k.seed, k.window_bytes, k.streams,
+                             k.batch};
+  return ts_ckpt_add_value(ckpt, "loader/shuffle", TS_I64,
+                           k.streams > 1 ? 5 : 3, numbers);
 }
 
 void ts_order_take(ts_order_key *k, const ts_ckpt *ckpt) {
   const ts_ckpt_value *v = ts_ckpt_value_of(ckpt, "loader/shuffle");
-  int64_t numbers[3];
-  *k = (ts_order_key){0};
-  if (!v || v->dtype != TS_I64 || v->n != 3) return;
-  memcpy(numbers, v->ptr, sizeof numbers);
-  *k = (ts_order_key){numbers[0], numbers[1], numbers[2]};
+  int64_t numbers[5] = {0, 0, 0, 1};
+  if (v && v->dtype == TS_I64 && (v->n == 3 || v->n == 5))
+    memcpy(numbers, v->ptr, (size_t)v->n * sizeof *numbers);
+  *k = (ts_order_key){numbers[0], numbers[1], numbers[2], numbers[3],
+                      numbers[4]};
 }
 
-ts_err ts_order_check(const ts_config *c, const ts_order_key *was) {
-  const ts_order_key k = key_of(c);
-  static const char rest[] =
-      "the checkpoint is of the middle of an epoch, whose other samples only "
-      "the same order has; go on with that value, or start anew with "
-      "checkpoint.resume = \"never\"";
+static const char rest[] =
+    "the checkpoint is of the middle of an epoch, whose other samples only "
+    "the same order has; go on with that value, or start anew with "
+    "checkpoint.resume = \"never\"";
+
+static ts_err check_number(const char *key, int64_t is, int64_t was) {
+  if (is == was) return TS_OK;
+  return ts_fail(TS_ERR_CKPT, "%s was %lld, the deck has %lld: %s", key,
+                 (long long)was, (long long)is, rest);
+}
+
+ts_err ts_order_check(const ts_config *c, int64_t global_batch,
+                      const ts_order_key *was) {
+  const ts_order_key k = key_of(c, global_batch);
   if (k.shuffle != was->shuffle)
     return ts_fail(
         TS_ERR_CKPT, "data.shuffle was \"%s\", the deck has \"%s\": %s",
         was->shuffle == 1 || was->shuffle == 2 ? kinds[was->shuffle] : kinds[0],
         c->data.shuffle, rest);
-  if (k.seed != was->seed)
-    return ts_fail(TS_ERR_CKPT, "run.seed was %lld, the deck has %lld: %s",
-                   (long long)was->seed, (long long)k.seed, rest);
+  TS_DO(check_number("run.seed", k.seed, was->seed));
   if (k.window_bytes != was->window_bytes)
     return ts_fail(
         TS_ERR_CKPT, "data.shuffle_window was %g MiB, the deck has %g: %s",
         (double)was->window_bytes / (1 << 20), c->data.shuffle_window, rest);
-  return TS_OK;
+  TS_DO(check_number("data.streams", k.streams, was->streams));
+  return check_number("data.global_batch, with data.streams,", k.batch,
+                      was->batch);
 }
 
 /* The permutations of window W of EPOCH, unless they are here. */
@@ -141,12 +180,13 @@ static void order_groups(ts_order *o, int64_t epoch) {
   o->at = -1;
 }
 
-/* The group, in the epoch's order, that has POSITION. */
-static int64_t find_group(const ts_order *o, int64_t position) {
-  int64_t low = 0, high = o->n_groups - 1;
+/* The first of the N rising ENDS that is above POSITION; the last if none is.
+ */
+static int64_t find_end(const int64_t *ends, int64_t n, int64_t position) {
+  int64_t low = 0, high = n - 1;
   while (low < high) {
     const int64_t mid = low + (high - low) / 2;
-    if (o->ends[mid] > position)
+    if (ends[mid] > position)
       high = mid;
     else
       low = mid + 1;
@@ -154,35 +194,39 @@ static int64_t find_group(const ts_order *o, int64_t position) {
   return low;
 }
 
+/* Turns to the group that has POSITION, the K-th of the epoch. */
+static void turn_to_group(ts_order *o, int64_t k, int64_t until) {
+  const int64_t from = k ? o->ends[k - 1] : 0;
+  if (k != o->at)
+    o->within =
+        ts_permute_of((uint64_t)(o->ends[k] - from), o->seed,
+                      (uint32_t)o->epoch, (uint32_t)(STREAM_WINDOWS + k));
+  o->at = k;
+  o->ahead = o->ends[k] < until ? o->groups[group_at(o, k + 1)] : -1;
+}
+
 static void samples_of_groups(ts_order *o, int64_t *samples, int64_t epoch,
-                              int64_t first, int32_t n) {
+                              int64_t first, int32_t n, int64_t until) {
   int64_t from = 0, end = 0, start = 0;
   if (epoch != o->epoch) order_groups(o, epoch);
   for (int32_t i = 0; i < n; i++) {
     const int64_t p = first + i;
     if (p >= end) {
-      const int64_t k = find_group(o, p), g = group_at(o, k);
+      const int64_t k = find_end(o->ends, o->n_groups, p);
+      turn_to_group(o, k, until);
       from = k ? o->ends[k - 1] : 0;
       end = o->ends[k];
-      start = o->groups[g];
-      if (k != o->at)
-        o->within =
-            ts_permute_of((uint64_t)(end - from), o->seed, (uint32_t)epoch,
-                          (uint32_t)(STREAM_WINDOWS + k));
-      o->at = k;
-      o->ahead = k + 1 < o->n_groups ? o->groups[group_at(o, k + 1)] : -1;
+      start = o->groups[group_at(o, k)];
     }
     samples[i] =
         start + (int64_t)ts_permute_at(&o->within, (uint64_t)(p - from));
   }
 }
 
-void ts_order_samples(ts_order *o, int64_t *samples, int64_t epoch,
-                      int64_t first, int32_t n) {
-  if (o->groups) {
-    samples_of_groups(o, samples, epoch, first, n);
-    return;
-  }
+/* ---- all ----------------------------------------------------------------- */
+
+static void samples_of_blocks(ts_order *o, int64_t *samples, int64_t epoch,
+                              int64_t first, int32_t n) {
   for (int32_t i = 0; i < n; i++) {
     const int64_t w = (first + i) / o->window, from = w * o->window;
     turn_to(o, epoch, w);
@@ -190,5 +234,43 @@ void ts_order_samples(ts_order *o, int64_t *samples, int64_t epoch,
         (int64_t)ts_permute_at(&o->within, (uint64_t)(first + i - from));
     const int64_t b = o->place[x / o->block];
     samples[i] = (b * o->block + x % o->block + o->shift) % o->n;
+  }
+}
+
+static void samples_as_they_lie(ts_order *o, int64_t *samples, int64_t first,
+                                int32_t n, int64_t until) {
+  for (int32_t i = 0; i < n; i++) samples[i] = first + i;
+  if (!o->groups) return;
+  const int64_t end =
+      o->groups[1 + find_end(o->groups + 1, o->n_groups, first + n - 1)];
+  o->ahead = end < until ? end : -1;
+}
+
+/* Those of one stream, which ends before position UNTIL. */
+static void samples_of_stream(ts_order *o, int64_t *samples, int64_t epoch,
+                              int64_t first, int32_t n, int64_t until) {
+  if (o->plain)
+    samples_as_they_lie(o, samples, first, n, until);
+  else if (o->groups)
+    samples_of_groups(o, samples, epoch, first, n, until);
+  else
+    samples_of_blocks(o, samples, epoch, first, n);
+}
+
+void ts_order_samples(ts_order *o, int64_t *samples, int64_t epoch,
+                      int64_t first, int32_t n) {
+  const int64_t batch = o->piece * o->streams, dealt = o->length * o->streams;
+  while (n > 0) {
+    int64_t at = first, m = n, until = o->n;
+    if (o->streams > 1 && first < dealt) {
+      const int64_t in = first % batch, s = in / o->piece, i = in % o->piece;
+      at = s * o->length + first / batch * o->piece + i;
+      until = (s + 1) * o->length;
+      if (m > o->piece - i) m = o->piece - i;
+    }
+    samples_of_stream(o, samples, epoch, at, (int32_t)m, until);
+    samples += m;
+    first += m;
+    n -= (int32_t)m;
   }
 }

@@ -15,7 +15,13 @@
  *
  * If samples are read in groups (ts_source_info.groups), "block" takes the
  * groups in the order of blocks and mixes each in itself: a window is then a
- * group, whatever shuffle_window says.  All of it is Local. */
+ * group, whatever shuffle_window says.
+ *
+ * With data.streams S > 1 a batch of G samples takes G / S of each of S
+ * streams: position p of batch b = p / G, the i-th of its stream s = (p mod G)
+ * / (G / S), is position s L + b G / S + i of the order above, where L is a
+ * stream's length, G / S for each whole batch of the epoch.  The short last
+ * batch is what is left.  All of it is Local. */
 #pragma once
 
 #include "base/permute.h"
@@ -26,7 +32,10 @@
 enum { TS_ORDER_BLOCKS = 16 };
 
 typedef struct ts_order {
-  int64_t n, window, block; /* samples; n 0: not shuffled */
+  int64_t n, window, block; /* samples; n 0: as they lie */
+  bool plain;               /* not shuffled; streams alone */
+  int64_t piece, length;    /* samples: of a stream in a batch, and in all */
+  int32_t streams;
   uint64_t seed;
   int64_t epoch, at; /* the epoch and window whose permutations are here */
   int64_t shift, place[TS_ORDER_BLOCKS]; /* where the window's blocks lie */
@@ -40,16 +49,22 @@ typedef struct ts_order {
 /* What an order depends on besides the data, for checkpoints. */
 typedef struct ts_order_key {
   int64_t shuffle, seed, window_bytes; /* shuffle 0: none; 1: block; 2: full */
+  int64_t streams, batch;              /* samples of one, 0 with one stream */
 } ts_order_key;
 
-/* The deck's into CKPT, and that of CKPT: none where it has none. */
-ts_err ts_order_save(const ts_config *, ts_ckpt *ckpt);
+/* The deck's, for batches of GLOBAL_BATCH samples, into CKPT, and that of CKPT:
+ * none where it has none. */
+ts_err ts_order_save(const ts_config *, int64_t global_batch, ts_ckpt *ckpt);
 void ts_order_take(ts_order_key *, const ts_ckpt *ckpt);
 /* An error that names the deck's key by which it has another order than WAS. */
-ts_err ts_order_check(const ts_config *, const ts_order_key *was);
+ts_err ts_order_check(const ts_config *, int64_t global_batch,
+                      const ts_order_key *was);
 
-/* The order that the deck wants of SOURCE; an error where it can't be had. */
-ts_err ts_order_set(ts_order *, const ts_source *source);
+/* Whether the deck's order is that of the files. */
+bool ts_order_is_of_files(const ts_config *);
+/* The order that the deck wants of SOURCE in batches of GLOBAL_BATCH; an error
+ * where it can't be had. */
+ts_err ts_order_set(ts_order *, const ts_source *source, int64_t global_batch);
 void ts_order_reset(ts_order *);
 /* The samples at positions [first, first + n) of EPOCH. */
 void ts_order_samples(ts_order *, int64_t *samples, int64_t epoch,

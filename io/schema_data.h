@@ -36,6 +36,10 @@ LIST(DECK, data.train, PATHS,
          "of a window, for files larger than memory"),
     NUMBER(DECK, data.shuffle_window, FLOAT, "64.0", "MiB", 0.001, 1e9,
            "of data that data.shuffle = \"block\" mixes at a time"),
+    NUMBER(DECK, data.streams, INT, "1", "", 1, 65536,
+           "places of the training data, far from each other, that each batch "
+           "is made of: as many as ranks, and each of these decodes row groups "
+           "of its own"),
     NUMBER(DECK, data.split.valid, FLOAT, "0.0", "", 0, 1,
            "share of data.train that is for validation instead of data.valid; "
            "0: none"),

@@ -275,6 +275,7 @@ typedef struct ts_config {
     ts_strings dedup;
     char *shuffle;         /* none | block | full */
     double shuffle_window; /* MiB */
+    int64_t streams;       /* of the data, that batches are made of */
     struct {
       double valid; /* share for validation; 0: by a column, or none */
       char *by;     /* hash | time | tail | column:NAME */

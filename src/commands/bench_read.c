@@ -38,17 +38,30 @@ static ts_err read_chunk(ts_source *s, ts_batch_store *store, ts_order *o,
   return s->ops->gather(s, store, samples, n);
 }
 
+/* This rank's part of the N places from FIRST on. */
+static ts_err read_places(ts_trainer *t, ts_source *s, ts_batch_store *store,
+                          ts_order *o, int64_t first, int64_t n) {
+  const int64_t end = first + n * (t->rank + 1) / t->n_ranks;
+  for (int64_t at = first + n * t->rank / t->n_ranks; at < end; at += CHUNK)
+    TS_DO(read_chunk(s, store, o, at,
+                     (int32_t)(end - at < CHUNK ? end - at : CHUNK)));
+  return TS_OK;
+}
+
+/* In streams batch by batch, as training does, which are made so that a rank
+ * reads few of them; else at once. */
 static ts_err read_part(ts_trainer *t, ts_source *s, double *seconds) {
   ts_err err = TS_OK;
   ts_batch_store *store = NULL;
   ts_order order = {0};
-  const int64_t n = s->info.n_samples, end = n * (t->rank + 1) / t->n_ranks;
-  TS_TRY(ts_order_set(&order, s));
+  const int64_t n = s->info.n_samples;
+  TS_TRY(ts_order_set(&order, s, t->global_batch));
   TS_TRY(ts_batch_store_create(&store, t->config, t->device));
+  const int64_t piece = order.streams > 1 ? t->global_batch : n;
   const double t0 = ts_now();
-  for (int64_t at = n * t->rank / t->n_ranks; at < end; at += CHUNK)
-    TS_TRY(read_chunk(s, store, &order, at,
-                      (int32_t)(end - at < CHUNK ? end - at : CHUNK)));
+  for (int64_t at = 0; at < n; at += piece)
+    TS_TRY(
+        read_places(t, s, store, &order, at, n - at < piece ? n - at : piece));
   *seconds = ts_now() - t0;
 done:
   ts_order_reset(&order);

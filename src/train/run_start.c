@@ -355,7 +355,7 @@ ts_err ts_run_open_loader(ts_run *r) {
   const int64_t at = r->state.loader.next_sample;
   const int64_t left = r->train->info.n_samples - at;
   if (at > 0 && left >= (c->data.drop_last ? r->t->global_batch : 1))
-    TS_DO(ts_order_check(c, &r->state.order));
+    TS_DO(ts_order_check(c, r->t->global_batch, &r->state.order));
   /* Batches that are left out make no step. */
   if (o.max_steps >= 0 && skipped > 0) o.max_steps += skipped;
   if (o.max_steps >= 0 && c->run.on_nan != TS_ON_NAN_STOP)

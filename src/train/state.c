@@ -124,7 +124,7 @@ static ts_err add_loader(ts_trainer *t, ts_ckpt *ckpt,
   TS_TRY(add_i64(ckpt, "loader/batches", state->loader.step));
   TS_TRY(add_i64(ckpt, "loader/samples", train->info.n_samples));
   TS_TRY(add_i64(ckpt, "loader/trained", state->n_samples));
-  TS_TRY(ts_order_save(t->config, ckpt));
+  TS_TRY(ts_order_save(t->config, t->global_batch, ckpt));
   TS_TRY(ts_split_save(t->config, ckpt));
   TS_TRY(
       ts_ckpt_add_value(ckpt, "loader/seconds", TS_F64, 1, &state->trained_s));

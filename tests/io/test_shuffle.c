@@ -118,19 +118,23 @@ static void have_groups(void) {
 }
 
 /* A sample counts as 28 bytes: full; blocks of 2, of 9 and, in one window, of
- * all samples; groups of a source that has such. */
-static const char *const orders[][2] = {
-    {"data.shuffle=full", "data.shuffle_window=64"},
-    {"data.shuffle=block", "data.shuffle_window=0.001"},
-    {"data.shuffle=block", "data.shuffle_window=0.004"},
-    {"data.shuffle=block", "data.shuffle_window=64"},
-    {"data.shuffle=block", "data.shuffle_window=0.004"}};
-enum { ORDERS = sizeof orders / sizeof *orders, IN_GROUPS = ORDERS - 1 };
+ * all samples; groups of a source that has such; streams of blocks and groups.
+ */
+enum { SETS = 3, IN_GROUPS = 4 };
+static const char *const orders[][SETS] = {
+    {"data.shuffle=full", "data.shuffle_window=64", "data.streams=1"},
+    {"data.shuffle=block", "data.shuffle_window=0.001", "data.streams=1"},
+    {"data.shuffle=block", "data.shuffle_window=0.004", "data.streams=1"},
+    {"data.shuffle=block", "data.shuffle_window=64", "data.streams=1"},
+    {"data.shuffle=block", "data.shuffle_window=0.004", "data.streams=1"},
+    {"data.shuffle=block", "data.shuffle_window=0.004", "data.streams=3"},
+    {"data.shuffle=block", "data.shuffle_window=0.004", "data.streams=4"}};
+enum { ORDERS = sizeof orders / sizeof *orders };
 
 TS_TESTS(each_sample_once, 0, ORDERS) {
   static int64_t whole[2 * SAMPLES], other[2 * SAMPLES], moved[2 * SAMPLES];
-  open_data(orders[_i], 2);
-  if (_i == IN_GROUPS) have_groups();
+  open_data(orders[_i], SETS);
+  if (_i == IN_GROUPS || _i == ORDERS - 1) have_groups();
   ck_assert_int_eq(take(whole, 1, 0, 2 * EPOCH_STEPS, false), 2 * SAMPLES);
   check_once(whole);
   check_once(whole + SAMPLES);
@@ -161,8 +165,8 @@ TS_TEST(blocks_stay_together) {
     int64_t samples[144];
     int together = 0;
     ts_order o;
-    open_data(orders[k], 2);
-    ck_assert_ok(ts_order_set(&o, source));
+    open_data(orders[k], SETS);
+    ck_assert_ok(ts_order_set(&o, source, BATCH));
     ck_assert_int_eq(o.block, k ? 9 : SAMPLES);
     ts_order_samples(&o, samples, 0, 0, 144);
     for (int i = 0; i < 144; i++)
@@ -187,9 +191,9 @@ TS_TEST(groups_stay_together) {
   ts_order o;
   int n_groups = 0, n_next = 0, n_rising = 0;
   int64_t next = -1;
-  open_data(orders[IN_GROUPS], 2);
+  open_data(orders[IN_GROUPS], SETS);
   have_groups();
-  ck_assert_ok(ts_order_set(&o, source));
+  ck_assert_ok(ts_order_set(&o, source, BATCH));
   for (int i = 0; i < SAMPLES; i++) {
     ts_order_samples(&o, samples + i, 2, i, 1);
     const bool begins = !i || group_of(samples[i]) != group_of(samples[i - 1]);
@@ -207,10 +211,89 @@ TS_TEST(groups_stay_together) {
   close_data();
 }
 
+/* ---- streams ------------------------------------------------------------- */
+
+/* Whole batches, and what a stream has of them. */
+enum { DEALT = SAMPLES / BATCH * BATCH };
+
+/* The place in the order without streams of place P in that with N. */
+static int undealt(int p, int n) {
+  const int in = p % BATCH, piece = BATCH / n;
+  return p < DEALT ? in / piece * (DEALT / n) + p / BATCH * piece + in % piece
+                   : p;
+}
+
+/* The samples of all places of epoch 1, in pieces of PIECE. */
+static void all_samples(int64_t *samples, const char *kind, int n_streams,
+                        bool in_groups, int piece) {
+  char shuffle[32], streams[32];
+  const char *sets[] = {shuffle, streams, "data.shuffle_window=0.004"};
+  ts_order o;
+  snprintf(shuffle, sizeof shuffle, "data.shuffle=%s", kind);
+  snprintf(streams, sizeof streams, "data.streams=%d", n_streams);
+  open_data(sets, 3);
+  if (in_groups) have_groups();
+  ck_assert_ok(ts_order_set(&o, source, BATCH));
+  for (int i = 0; i < SAMPLES; i++) samples[i] = i;
+  for (int i = 0; o.n && i < SAMPLES; i += piece)
+    ts_order_samples(&o, samples + i, 1, i,
+                     SAMPLES - i < piece ? SAMPLES - i : piece);
+  ts_order_reset(&o);
+  close_data();
+}
+
+/* Batches take their samples from places that are as far from each other. */
+TS_TESTS(streams_are_dealt, 0, 4) {
+  static int64_t one[SAMPLES], dealt[SAMPLES];
+  const char *kind = _i / 2 ? "block" : "none";
+  const int pieces[] = {1, 5, BATCH, SAMPLES}, streams[] = {2, 3, 8, BATCH};
+  all_samples(one, kind, 1, _i % 2, SAMPLES);
+  for (int k = 0; k < 4; k++) {
+    all_samples(dealt, kind, streams[k], _i % 2, pieces[k]);
+    check_once(dealt);
+    for (int p = 0; p < SAMPLES; p++)
+      ck_assert_int_eq(dealt[p], one[undealt(p, streams[k])]);
+  }
+}
+
+/* Rank R of FOUR, of which each has a stream, is told of its next group. */
+TS_TEST(streams_tell_what_is_next) {
+  enum { FOUR = 4, PIECE = BATCH / FOUR, LENGTH = DEALT / FOUR };
+  const char *sets[] = {"data.streams=4"};
+  int64_t samples[PIECE];
+  ts_order o;
+  open_data(sets, 1);
+  have_groups();
+  ck_assert_ok(ts_order_set(&o, source, BATCH));
+  for (int r = 0; r < FOUR; r++)
+    for (int b = 0; b < DEALT / BATCH; b++) {
+      ts_order_samples(&o, samples, 0, b * BATCH + r * PIECE, PIECE);
+      const int64_t next = groups[group_of(samples[PIECE - 1]) + 1];
+      ck_assert_int_eq(samples[0], r * LENGTH + b * PIECE);
+      ck_assert_int_eq(o.ahead, next < (r + 1) * LENGTH ? next : -1);
+    }
+  ts_order_reset(&o);
+  close_data();
+}
+
+/* A batch has to fall into as many pieces; full is mixed already. */
+TS_TESTS(streams_are_refused, 0, 2) {
+  const char *sets[] = {_i ? "data.streams=4" : "data.streams=5",
+                        _i ? "data.shuffle=full" : "data.shuffle=block"};
+  ts_order o;
+  open_data(sets, 2);
+  ck_assert_int_eq(ts_order_set(&o, source, BATCH), TS_ERR_DECK);
+  ck_assert_ptr_nonnull(strstr(ts_err_message(), _i ? "from anywhere already"
+                                                    : "24 samples can't be"));
+  ts_err_clear();
+  ts_order_reset(&o);
+  close_data();
+}
+
 /* A part of the samples has groups, too: every other one, none of group 2. */
 TS_TEST(groups_of_a_part) {
   uint64_t *kept = NULL;
-  open_data(orders[IN_GROUPS], 2);
+  open_data(orders[IN_GROUPS], SETS);
   have_groups();
   ck_assert_ok(ts_mem_array(&kept, ts_bits_words(SAMPLES), 8, TS_TAG_INPUT));
   for (int i = 1; i < SAMPLES; i += 2)
@@ -396,7 +479,7 @@ TS_TEST(packed_text_is_refused) {
   ts_order o;
   open_data(sets, 1);
   source->info.packed = "log.tsv.gz";
-  ck_assert_int_eq(ts_order_set(&o, source), TS_ERR_DECK);
+  ck_assert_int_eq(ts_order_set(&o, source, BATCH), TS_ERR_DECK);
   ck_assert_ptr_nonnull(strstr(ts_err_message(), "log.tsv.gz"));
   ck_assert_ptr_nonnull(strstr(ts_err_message(), "tessera convert"));
   ts_err_clear();

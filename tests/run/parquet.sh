@@ -100,6 +100,15 @@ check "seventeen steps" go 3 again all.parquet --set data.shuffle=block --set ru
 check "the rest" go 1 again all.parquet --set data.shuffle=block
 check "as without a break" close_losses again block-1 1e-5 40
 
+# Batches of two streams: a rank, or half of one, decodes the groups of each.
+for ranks in 1 2; do
+  check "streams of CSV, $ranks ranks" go $ranks csv-streams all.csv --set data.streams=2
+  check "streams, $ranks ranks" go $ranks streams all.parquet --set data.streams=2; check "streams: as CSV" same streams csv-streams
+  check "of shuffled groups" go $ranks mixed-$ranks all.parquet --set data.streams=2 --set data.shuffle=block
+  rm -r "$work/csv-streams" "$work/streams"
+done
+check "of shuffled groups, 1 and 2 ranks" close_losses mixed-1 mixed-2 1e-5 40
+
 # Out of it.
 out() { "$TESSERA" "$@" --quiet; }
 check "convert to a data set" out convert "$work/own.deck" --out "$work/made.h5"

@@ -29,6 +29,22 @@ for kind in full block; do
   check "$kind: pipelines don't matter" close_losses ${kind}1 base$kind 1e-6 40
 done
 check "full and block differ" differ full1 block1
+# Each batch of three places of the data, in their order or shuffled.
+for kind in none block; do
+  set="--set data.streams=3 --set data.shuffle=$kind --set data.shuffle_window=0.01"
+  for n in 1 2 3; do check "streams, $kind, on $n" train $n streams$kind$n $f32 $set; done
+  check "streams, $kind: another order" differ streams${kind}1 none
+  for n in 2 3; do check "streams, $kind: 1 and $n ranks agree" close_losses streams${kind}1 streams$kind$n 1e-6 40; done
+  check "streams, $kind, stopped in the second epoch" train 3 movedstreams$kind $f32 $set --set run.steps=17
+  check "streams, $kind, on 2 ranks from there" train 2 movedstreams$kind $f32 $set
+  check "streams, $kind: the same samples" close_losses streams${kind}1 movedstreams$kind 1e-6 40
+done
+check "streams of a shuffle are others" differ streamsnone1 streamsblock1
+check "streams, to step 17" train 2 cut --set data.streams=3 --set run.steps=17
+fails 4 'data.streams was 3, the deck has 1' train 2 cut
+fails 4 'data.streams was 3, the deck has 2' train 2 cut --set data.streams=2
+fails 4 'data.global_batch, with data.streams, was 96, the deck has 48' train 2 cut --set data.streams=3 --set data.global_batch=48
+fails 2 'data.streams = 7: a batch of 96 samples' train 2 seven --set data.streams=7
 # A checkpoint of the middle of an epoch.
 full="--set data.shuffle=full"
 check "to step 17" train 2 part $full --set run.steps=17
