@@ -74,12 +74,13 @@ typedef struct ts_bag {
 } ts_bag;
 
 /* The row of id I from column COL on, and a request for the columns'
- * BYTES of the row AHEAD of it. */
+ * BYTES of the row AHEAD of it, into the first cache: from the second, sums of
+ * rows that come from memory took a tenth to a fifth longer. */
 TS_BODY const char *row_at(const ts_bag *b, int64_t i, int64_t col_at,
                            int64_t bytes) {
   if (i < b->ahead) {
     const char *next = b->table + b->rows[i + AHEAD] * b->row_bytes + col_at;
-    for (int64_t k = 0; k < bytes; k += 64) __builtin_prefetch(next + k, 0, 2);
+    for (int64_t k = 0; k < bytes; k += 64) __builtin_prefetch(next + k, 0, 3);
   }
   return b->table + b->rows[i] * b->row_bytes + col_at;
 }
