@@ -1,5 +1,6 @@
 /* checkpoint_open.c - a checkpoint is opened: its seal and its header, and what
  * it builds on (checkpoint_chain.c). */
+#include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
@@ -65,6 +66,9 @@ ts_err ts_ckpt_reader_open_one(ts_ckpt_reader *r, const char *path,
                                bool need_complete) {
   ts_err err = TS_OK;
   *r = (ts_ckpt_reader){.path = path, .file = -1, .fd = -1, .seal = -1};
+  /* First: by it is known whether all was read of one file. */
+  r->fd = ts_file_open(path, O_RDONLY);
+  const int reason = errno;
   TS_TRY(ts_seal_check(path, &r->seal));
   TS_TRY(ts_hdf5_open(&r->file, path, TS_ERR_CKPT));
   ts_hdf5_lock();
@@ -72,9 +76,9 @@ ts_err ts_ckpt_reader_open_one(ts_ckpt_reader *r, const char *path,
   if (err == TS_OK && r->seal < 0 && H5Aexists(r->file, "sealed") > 0)
     err = ts_fail(TS_ERR_CKPT, "%s: its end is missing or damaged", path);
   ts_hdf5_unlock();
-  if (err != TS_OK) goto done;
-  r->fd = ts_file_open(path, O_RDONLY);
-  if (r->fd < 0) TS_TRY(ts_fail_errno(TS_ERR_CKPT, path));
+  if (err != TS_OK || r->fd >= 0) goto done;
+  errno = reason;
+  err = ts_fail_errno(TS_ERR_CKPT, path);
 done:
   return err;
 }
@@ -86,14 +90,19 @@ static ts_err open_all(ts_ckpt_reader *r, const char *path,
   return ts_ckpt_chain_open(r);
 }
 
-/* So often it begins again as a link is compacted under it. */
+/* So often it begins again as another file takes the place of this one
+ * (best.h5), or a link is compacted under it. */
 enum { OPENINGS = 20 };
+
+static bool again(const ts_ckpt_reader *r, ts_err err) {
+  if (err == TS_OK) return access(r->path, F_OK) == 0 && !ts_ckpt_is_still(r);
+  return err == TS_ERR_CKPT && ts_ckpt_chain_moved(r);
+}
 
 ts_err ts_ckpt_reader_open(ts_ckpt_reader *r, const char *path,
                            bool need_complete, int64_t *step) {
   ts_err err = open_all(r, path, need_complete);
-  for (int i = 1; err == TS_ERR_CKPT && i < OPENINGS && ts_ckpt_chain_moved(r);
-       i++) {
+  for (int i = 1; i < OPENINGS && again(r, err); i++) {
     ts_err_clear();
     ts_ckpt_reader_close(r);
     err = open_all(r, path, need_complete);

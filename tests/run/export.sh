@@ -213,6 +213,19 @@ check "a kill leaves no folder" [ ! -e new ]
 check "what it left" test -d new.part
 check "again" export_ run new
 check "nothing is left" [ ! -e new.part ]
+# ---- another file takes its place meanwhile, as best.h5 is written again -----
+check "another checkpoint" alone other --set run.seed=3
+$python - "$(newest run)" "$(newest other)" best.h5 <<'PY' &
+import os, shutil, sys
+k = 0
+while not os.path.exists("enough"):
+    shutil.copyfile(sys.argv[1 + k % 2], "copy.h5")
+    os.replace("copy.h5", sys.argv[3])
+    k += 1
+PY
+check "in turns" until_holds $! test -s best.h5
+for k in 1 2 3 4 5 6 7 8; do check "one of both, $k" export_ none "best$k" --checkpoint best.h5; done
+touch enough; wait
 # ---- the other way ---------------------------------------------------------
 import_() { ${MPIRUN:-mpirun} -q -n "$1" "$TESSERA" import small.deck --from "$2" --set run.output="$work/$3" > out 2>&1; }
 check "imported on 3 ranks, in a folder beside the deck" sh -c "mkdir beside && cd beside && ${MPIRUN:-mpirun} -q -n 3 '$TESSERA' import ../small.deck --from ../one --set run.output='$work/imported' > ../out 2>&1"
