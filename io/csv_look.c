@@ -9,6 +9,7 @@
 #include "base/mem.h"
 #include "io/columns.h"
 #include "io/csv_impl.h"
+#include "io/order.h"
 
 /* Signs from TEXT on are in texts, too. */
 enum { LINES = 32768, PLACES = 64, N_SIGNS = 4, TEXT = 2 };
@@ -196,8 +197,8 @@ static ts_err look(ts_csv *s, ts_look *l, const ts_strings *paths) {
   for (int32_t i = 0; i < paths->n; i++)
     packed |= ts_str_ends(paths->item[i], ".gz");
   TS_DO(look_at_lines(s, l, packed));
-  const bool mixed = strcmp(c->data.shuffle, "none") != 0;
-  for (int32_t k = 0; !mixed && k < s->base.info.n_tasks; k++)
+  const bool sorted = ts_order_is_of_files(c);
+  for (int32_t k = 0; sorted && k < s->base.info.n_tasks; k++)
     note_labels(&l->labels[k], ts_column_of_label(c, k).from, packed);
   note_dense(s, l);
   note_lists(s, l);

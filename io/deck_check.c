@@ -9,6 +9,7 @@
 #include "base/features.h"
 #include "base/mem.h"
 #include "io/deck_impl.h"
+#include "io/order.h"
 #include "io/source.h"
 #include "io/split.h"
 
@@ -322,8 +323,16 @@ static void check_validation(ts_deck *d, const config_setting_t *root) {
                   c->run.stop.task);
 }
 
+static void check_order(ts_deck *d, const config_setting_t *root) {
+  const ts_config *c = d->config;
+  char why[TS_ORDER_WHY];
+  if (!d->n_errors && !ts_order_fits(c, c->data.global_batch, why))
+    ts_deck_error(d, ts_deck_at(root, "data.streams"), "%s", why);
+}
+
 void ts_deck_check(ts_deck *d, const config_setting_t *root) {
   const ts_config *c = d->config;
+  check_order(d, root);
   check_one_of(d, root, "data.global_batch", "data.batch_per_rank",
                c->data.global_batch > 0, c->data.batch_per_rank > 0);
   check_one_of(d, root, "run.steps", "run.epochs", c->run.steps > 0,

@@ -122,6 +122,7 @@ tessera_sources += \
   io/metrics_log.c \
   io/metrics_log.h \
   io/order.c \
+  io/order_kept.c \
   io/outputs_check.c \
   io/negatives.c \
   io/npy.c \

@@ -1,6 +1,7 @@
 /* order.c - the order of an epoch's samples. */
 #include "io/order.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -14,22 +15,23 @@ static int64_t sample_bytes(const ts_source_info *i) {
   return i->bytes >= i->n_samples ? i->bytes / i->n_samples : made;
 }
 
-static ts_err set_streams(ts_order *o, const ts_config *c, int64_t batch) {
-  const int64_t streams = c->data.streams;
-  o->streams = (int32_t)streams;
-  o->piece = batch / streams;
-  o->length = o->n / batch * o->piece;
+bool ts_order_fits(const ts_config *c, int64_t global_batch,
+                   char why[TS_ORDER_WHY]) {
+  const long long streams = c->data.streams, batch = global_batch;
   if (streams > 1 && !strcmp(c->data.shuffle, "full"))
-    return ts_fail(TS_ERR_DECK,
-                   "data.streams = %lld: with data.shuffle = \"full\" each "
-                   "sample comes from anywhere already; \"block\" and \"none\" "
-                   "go with streams",
-                   (long long)streams);
-  if (o->piece * streams == batch) return TS_OK;
-  return ts_fail(TS_ERR_DECK,
-                 "data.streams = %lld: a batch of %lld samples can't be cut "
-                 "into as many pieces of one size",
-                 (long long)streams, (long long)batch);
+    snprintf(why, TS_ORDER_WHY,
+             "data.streams = %lld: with data.shuffle = \"full\" each sample "
+             "comes from anywhere already; \"block\" and \"none\" go with "
+             "streams",
+             streams);
+  else if (batch % streams)
+    snprintf(why, TS_ORDER_WHY,
+             "data.streams = %lld: a batch of %lld samples can't be cut into "
+             "as many pieces of one size",
+             streams, batch);
+  else
+    return true;
+  return false;
 }
 
 /* Of data that can be read from anywhere. */
@@ -66,7 +68,9 @@ ts_err ts_order_set(ts_order *o, const ts_source *s, int64_t global_batch) {
                    "`tessera convert`",
                    s->info.packed, plain ? "data.streams" : "data.shuffle");
   *o = (ts_order){.n = s->info.n_samples, .plain = plain, .ahead = -1};
-  TS_DO(set_streams(o, c, global_batch));
+  o->streams = (int32_t)c->data.streams;
+  o->piece = global_batch / o->streams;
+  o->length = o->n / global_batch * o->piece;
   set_blocks(o, s);
   return o->groups && !plain ? ts_mem_many(o->ends, o->n_groups, INPUT) : TS_OK;
 }
@@ -74,65 +78,6 @@ ts_err ts_order_set(ts_order *o, const ts_source *s, int64_t global_batch) {
 void ts_order_reset(ts_order *o) {
   ts_mem_free(o->ends);
   *o = (ts_order){0};
-}
-
-static const char *const kinds[] = {"none", "block", "full"};
-
-static ts_order_key key_of(const ts_config *c, int64_t global_batch) {
-  ts_order_key k = {.streams = c->data.streams};
-  if (k.streams > 1) k.batch = global_batch;
-  if (!strcmp(c->data.shuffle, "none")) return k;
-  k.seed = c->run.seed;
-  k.shuffle = !strcmp(c->data.shuffle, "full") ? 2 : 1;
-  if (k.shuffle == 1)
-    k.window_bytes = (int64_t)(c->data.shuffle_window * (1 << 20));
-  return k;
-}
-
-ts_err ts_order_save(const ts_config *c, int64_t global_batch, ts_ckpt *ckpt) {
-  const ts_order_key k = key_of(c, global_batch);
-  const int64_t numbers[] = {k.shuffle, k.seed, k.window_bytes, k.streams,
-                             k.batch};
-  return ts_ckpt_add_value(ckpt, "loader/shuffle", TS_I64,
-                           k.streams > 1 ? 5 : 3, numbers);
-}
-
-void ts_order_take(ts_order_key *k, const ts_ckpt *ckpt) {
-  const ts_ckpt_value *v = ts_ckpt_value_of(ckpt, "loader/shuffle");
-  int64_t numbers[5] = {0, 0, 0, 1};
-  if (v && v->dtype == TS_I64 && (v->n == 3 || v->n == 5))
-    memcpy(numbers, v->ptr, (size_t)v->n * sizeof *numbers);
-  *k = (ts_order_key){numbers[0], numbers[1], numbers[2], numbers[3],
-                      numbers[4]};
-}
-
-static const char rest[] =
-    "the checkpoint is of the middle of an epoch, whose other samples only "
-    "the same order has; go on with that value, or start anew with "
-    "checkpoint.resume = \"never\"";
-
-static ts_err check_number(const char *key, int64_t is, int64_t was) {
-  if (is == was) return TS_OK;
-  return ts_fail(TS_ERR_CKPT, "%s was %lld, the deck has %lld: %s", key,
-                 (long long)was, (long long)is, rest);
-}
-
-ts_err ts_order_check(const ts_config *c, int64_t global_batch,
-                      const ts_order_key *was) {
-  const ts_order_key k = key_of(c, global_batch);
-  if (k.shuffle != was->shuffle)
-    return ts_fail(
-        TS_ERR_CKPT, "data.shuffle was \"%s\", the deck has \"%s\": %s",
-        was->shuffle == 1 || was->shuffle == 2 ? kinds[was->shuffle] : kinds[0],
-        c->data.shuffle, rest);
-  TS_DO(check_number("run.seed", k.seed, was->seed));
-  if (k.window_bytes != was->window_bytes)
-    return ts_fail(
-        TS_ERR_CKPT, "data.shuffle_window was %g MiB, the deck has %g: %s",
-        (double)was->window_bytes / (1 << 20), c->data.shuffle_window, rest);
-  TS_DO(check_number("data.streams", k.streams, was->streams));
-  return check_number("data.global_batch, with data.streams,", k.batch,
-                      was->batch);
 }
 
 /* The permutations of window W of EPOCH, unless they are here. */
@@ -202,7 +147,7 @@ static void turn_to_group(ts_order *o, int64_t k, int64_t until) {
         ts_permute_of((uint64_t)(o->ends[k] - from), o->seed,
                       (uint32_t)o->epoch, (uint32_t)(STREAM_WINDOWS + k));
   o->at = k;
-  o->ahead = o->ends[k] < until ? o->groups[group_at(o, k + 1)] : -1;
+  o->ahead = o->groups[group_at(o, o->ends[k] < until ? k + 1 : k)];
 }
 
 static void samples_of_groups(ts_order *o, int64_t *samples, int64_t epoch,
@@ -241,9 +186,9 @@ static void samples_as_they_lie(ts_order *o, int64_t *samples, int64_t first,
                                 int32_t n, int64_t until) {
   for (int32_t i = 0; i < n; i++) samples[i] = first + i;
   if (!o->groups) return;
-  const int64_t end =
-      o->groups[1 + find_end(o->groups + 1, o->n_groups, first + n - 1)];
-  o->ahead = end < until ? end : -1;
+  const int64_t *group =
+      o->groups + find_end(o->groups + 1, o->n_groups, first + n - 1);
+  o->ahead = group[group[1] < until];
 }
 
 /* Those of one stream, which ends before position UNTIL. */

@@ -1,4 +1,4 @@
-/* order.h - the order of an epoch's samples: data.shuffle.
+/* order.h - the order of an epoch's samples: data.shuffle, data.streams.
  *
  * The order is a function of (run.seed, epoch) and the data alone, computed
  * sample by sample, so a run that is resumed on other ranks in the middle of an
@@ -19,8 +19,8 @@
  *
  * With data.streams S > 1 a batch of G samples takes G / S of each of S
  * streams: position p of batch b = p / G, the i-th of its stream s = (p mod G)
- * / (G / S), is position s L + b G / S + i of the order above, where L is a
- * stream's length, G / S for each whole batch of the epoch.  The short last
+ * / (G / S), is position s L + b G / S + i of the order above.  A stream has
+ * G / S samples for each whole batch of the epoch, L in all; the short last
  * batch is what is left.  All of it is Local. */
 #pragma once
 
@@ -43,7 +43,8 @@ typedef struct ts_order {
   const int64_t *groups; /* (n_groups + 1) the source's; NULL: it has none */
   int64_t n_groups;
   int64_t *ends; /* (n_groups) positions at which the epoch's groups end */
-  int64_t ahead; /* a sample of what comes next; -1: not known */
+  int64_t ahead; /* a sample of the group that comes next, at an end of the one
+                    at hand; -1: not known */
 } ts_order;
 
 /* What an order depends on besides the data, for checkpoints. */
@@ -60,10 +61,15 @@ void ts_order_take(ts_order_key *, const ts_ckpt *ckpt);
 ts_err ts_order_check(const ts_config *, int64_t global_batch,
                       const ts_order_key *was);
 
+/* Whether data.streams goes with data.shuffle and with batches of GLOBAL_BATCH
+ * samples (0: not known yet), else WHY not. */
+enum { TS_ORDER_WHY = 200 };
+bool ts_order_fits(const ts_config *, int64_t global_batch,
+                   char why[TS_ORDER_WHY]);
 /* Whether the deck's order is that of the files. */
 bool ts_order_is_of_files(const ts_config *);
-/* The order that the deck wants of SOURCE in batches of GLOBAL_BATCH; an error
- * where it can't be had. */
+/* The order that the deck wants of SOURCE in batches of GLOBAL_BATCH, which
+ * fits; an error where SOURCE can't be read in it. */
 ts_err ts_order_set(ts_order *, const ts_source *source, int64_t global_batch);
 void ts_order_reset(ts_order *);
 /* The samples at positions [first, first + n) of EPOCH. */

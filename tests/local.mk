@@ -33,6 +33,7 @@ include tests/support/emulated/local.mk
 # hold them, with the code for GPUs, would take 8 GB of disk.
 check_library = tests/support/libtessera-check.so
 $(check_library): libtessera.a
+	@$(MKDIR_P) $(@D)
 	$(AM_V_CCLD)$(CC) -shared -o $@ $(AM_CFLAGS) $(CFLAGS) $(LDFLAGS) \
 	  -Wl,-soname,$(@F) -Wl,-Bsymbolic -Wl,--whole-archive libtessera.a \
 	  -Wl,--no-whole-archive $(CUDA_LIBS) $(LIBS)
@@ -58,11 +59,11 @@ include tests/fuzz/local.mk
 # starts with the real one first.
 if HAVE_CUDA
 check_DATA += tests/standin/made
-tests/standin/made: tessera
+tests/standin/made: tessera $(check_library)
 	./tessera version > /dev/null
 	@$(MKDIR_P) $(@D)
 	$(AM_V_GEN)so=$$(readelf -d tessera | sed -n 's/.*NEEDED.*\[\(libcublasLt[^]]*\)\].*/\1/p'); \
-	nm -D --undefined-only tessera | sed -n 's/.* U \(cublasLt[A-Za-z0-9]*\).*/\1/p' | sort -u | \
+	nm -D --undefined-only tessera $(check_library) | sed -n 's/.* U \(cublasLt[A-Za-z0-9]*\).*/\1/p' | sort -u | \
 	  sed -e 's/.*String$$/const char *&(void) { return "no cuBLASLt is here"; }/' \
 	  -e '/^const/!s/.*/int &(void) { return 1; }/' > $@.c && \
 	{ [ -z "$$so" ] || $(CC) -w -shared -fPIC -Wl,-soname,$$so -Wl,--default-symver -o $(@D)/$$so $@.c; } && \

@@ -71,7 +71,8 @@ done:
 
 static const ts_bench_table passes = {
     "read",
-    "{format|bench read: %s}{shuffle|, shuffle %s}{ranks|, %.0f "
+    "{format|bench read: %s}{shuffle|, shuffle %s}{streams|, streams "
+    "%.0f}{ranks|, %.0f "
     "ranks}{seconds|: %.3f s}"
     "{file_mb_per_s|, %.0f MB/s of file}{samples_per_s|, %C samples/s}"};
 
@@ -88,8 +89,9 @@ ts_err ts_bench_read(const ts_args *a) {
   for (int pass = 0; pass < 3; pass++) { /* the first one fills the cache */
     TS_TRY(ts_settle(t, read_part(t, s, &seconds)));
     TS_TRY(ts_comm_max_f64(t->control, &seconds, 1));
-    ts_bench_print(&passes, s->info.format, c->data.shuffle, (double)t->n_ranks,
-                   seconds, file_bytes(c, s) / seconds / 1e6,
+    ts_bench_print(&passes, s->info.format, c->data.shuffle,
+                   (double)c->data.streams, (double)t->n_ranks, seconds,
+                   file_bytes(c, s) / seconds / 1e6,
                    (double)s->info.n_samples / seconds);
   }
 done:

@@ -44,9 +44,11 @@ static ts_err open_all(ts_run *r) {
   ts_err err = TS_OK;
   const ts_config *c = r->config;
   ts_str state = {0};
+  ts_order order = {0};
   TS_TRY(take_state(r));
   TS_TRY(ts_source_open_only(&r->train, c, TS_SPLIT_TRAIN,
                              r->state.source_state, r->t->control));
+  TS_TRY(ts_settle(r->t, ts_order_set(&order, r->train, r->t->global_batch)));
   if (r->train->ops->state_save)
     TS_TRY(ts_settle(r->t, r->train->ops->state_save(r->train, &state)));
   if (c->data.eval.n || r->train->ops->no_files)
@@ -56,6 +58,7 @@ static ts_err open_all(ts_run *r) {
     TS_TRY(ts_source_open_only(&r->valid, c, TS_SPLIT_VALID, state.text,
                                r->t->control));
 done:
+  ts_order_reset(&order);
   ts_str_reset(&state);
   return err;
 }

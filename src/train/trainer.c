@@ -128,7 +128,10 @@ ts_err ts_trainer_start_on(ts_trainer **out, const ts_config *c, bool training,
 static ts_err check_config(const ts_trainer *t) {
   const ts_config *c = t->config;
   const ts_named *model = ts_named_of(c);
+  char why[TS_ORDER_WHY];
   TS_DO(ts_ranking_check(c));
+  if (!ts_order_fits(c, t->global_batch, why))
+    return ts_fail(TS_ERR_DECK, "%s", why);
   for (int32_t i = 0; i < c->n_tables; i++) {
     ts_table_config *table = &c->tables[i];
     table->weighted_apart = table->weighted && model && model->weighted_apart;

@@ -43,8 +43,9 @@ check "streams of a shuffle are others" differ streamsnone1 streamsblock1
 check "streams, to step 17" train 2 cut --set data.streams=3 --set run.steps=17
 fails 4 'data.streams was 3, the deck has 1' train 2 cut
 fails 4 'data.streams was 3, the deck has 2' train 2 cut --set data.streams=2
-fails 4 'data.global_batch, with data.streams, was 96, the deck has 48' train 2 cut --set data.streams=3 --set data.global_batch=48
+fails 4 'goes by the batch, which was 96 samples (data.global_batch) and is 48 now' train 2 cut --set data.streams=3 --set data.global_batch=48
 fails 2 'data.streams = 7: a batch of 96 samples' train 2 seven --set data.streams=7
+fails 2 'data.streams = 3: a batch of 64 samples' train 2 each --set data.streams=3 --set data.batch_per_rank=32 --check
 # A checkpoint of the middle of an epoch.
 full="--set data.shuffle=full"
 check "to step 17" train 2 part $full --set run.steps=17
