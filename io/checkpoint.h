@@ -159,20 +159,17 @@ ts_err ts_ckpt_any(ts_str *path, const char *dir);
 ts_err ts_ckpt_newest_seen(ts_str *path, const char *dir, const char *mirror,
                            int number);
 
-/* A search for the newest checkpoint that is whole tries NUMBER 0, 1, ..  A
- * file that could not be read may have gone since it was listed, because
- * compaction or a run has put a newer one in its place: then search_again is
- * true, sets NUMBER to -1, and the search begins anew.  say_back warns that
- * TRIED was left out, and that PATH comes next.  Local. */
-typedef struct ts_ckpt_search {
-  int number, n_gone;
-} ts_ckpt_search;
-bool ts_ckpt_search_again(ts_ckpt_search *, const char *tried);
-/* The same as rank 0 sees it, *AGAIN on all; the error stays unless it is.
- * Collective. */
-ts_err ts_ckpt_begin_again(ts_ckpt_search *, const char *tried, bool *again,
-                           ts_comm *);
-void ts_ckpt_say_back(const char *tried, const char *why, const char *path);
+/* What is done with a checkpoint; MIRRORED: PATH is the mirror's.  Where a CKPT
+ * error says that PATH is damaged, all ranks return it. */
+typedef ts_err ts_ckpt_use(void *arg, const char *path, bool mirrored);
+/* USE with the newest of DIR and MIRROR (NULL: none) together; after a CKPT
+ * error that is said, and the one before it is used.  A file may have gone
+ * since it was listed, because compaction or a run has put a newer one in its
+ * place: then it begins anew.  *PATH = the one that USE was last called with;
+ * NULL text: there is none at all.  All damaged: the error of the last.  COMM
+ * NULL: this rank is alone.  Collective. */
+ts_err ts_ckpt_use_newest(ts_str *path, const char *dir, const char *mirror,
+                          ts_ckpt_use *use, void *arg, ts_comm *comm);
 
 /* Reads PATH: fills the read pieces of all items, the values and the step;
  * verifies the checksums of all that it reads.  What is wrong is said once

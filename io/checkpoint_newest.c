@@ -59,9 +59,12 @@ static ts_err nth_newest(ts_str *path, bool *mirrored, const char *dir,
                          const char *mirror, int number, ts_comm *comm) {
   ts_err err = TS_OK;
   ts_found found = {.path = ""};
-  if (ts_comm_rank(comm) == 0) err = look(&found, dir, mirror, number);
-  TS_DO(ts_agree(comm, err));
-  TS_DO(ts_comm_bcast(comm, &found, sizeof found, 0));
+  if (!comm || ts_comm_rank(comm) == 0) err = look(&found, dir, mirror, number);
+  if (comm) {
+    TS_DO(ts_agree(comm, err));
+    TS_DO(ts_comm_bcast(comm, &found, sizeof found, 0));
+  }
+  TS_DO(err);
   *mirrored = found.mirrored;
   ts_str_reset(path);
   if (*found.path) TS_DO(ts_str_append(path, "%s", found.path));
@@ -90,16 +93,30 @@ static void forget_values(ts_ckpt *c) {
   c->n_values = 0;
 }
 
+/* Tries number 0, 1, .. */
+typedef struct ts_search {
+  int number, n_gone;
+} ts_search;
+
 /* So often a search begins again as the file that it met has gone. */
 enum { SEARCHES = 20 };
 
-bool ts_ckpt_search_again(ts_ckpt_search *s, const char *tried) {
-  if (access(tried, F_OK) == 0 || ++s->n_gone > SEARCHES) return false;
-  s->number = -1;
-  return true;
+/* *AGAIN: TRIED has gone, as rank 0 sees it; else the error stays. */
+static ts_err begin_again(ts_search *s, const char *tried, bool *again,
+                          ts_comm *comm) {
+  ts_err_record fault;
+  ts_err_take(&fault);
+  int64_t gone = !comm || ts_comm_rank(comm) == 0 ? access(tried, F_OK) : 0;
+  if (comm) TS_DO(ts_comm_bcast(comm, &gone, sizeof gone, 0));
+  *again = gone && ++s->n_gone <= SEARCHES;
+  if (*again)
+    s->number = -1;
+  else
+    ts_err_put(&fault);
+  return TS_OK;
 }
 
-void ts_ckpt_say_back(const char *tried, const char *why, const char *path) {
+static void say_back(const char *tried, const char *why, const char *path) {
   if (strstr(why, tried))
     ts_warn("%s; going back to the checkpoint before: %s", why, path);
   else
@@ -108,44 +125,47 @@ void ts_ckpt_say_back(const char *tried, const char *why, const char *path) {
             tried, why, path);
 }
 
-ts_err ts_ckpt_begin_again(ts_ckpt_search *s, const char *tried, bool *again,
-                           ts_comm *comm) {
-  ts_err_record fault;
-  ts_err_take(&fault);
-  int64_t gone = ts_comm_rank(comm) == 0 ? ts_ckpt_search_again(s, tried) : 0;
-  TS_DO(ts_comm_bcast(comm, &gone, sizeof gone, 0));
-  *again = gone;
-  if (gone)
-    s->number = -1;
-  else
-    ts_err_put(&fault);
+ts_err ts_ckpt_use_newest(ts_str *path, const char *dir, const char *mirror,
+                          ts_ckpt_use *use, void *arg, ts_comm *comm) {
+  ts_err err = TS_OK;
+  bool mirrored, again;
+  char tried[4400] = "";
+  for (ts_search s = {0};; s.number++) {
+    ts_err_record fault;
+    const ts_err before = err;
+    ts_err_take(&fault);
+    TS_DO(nth_newest(path, &mirrored, dir, mirror, s.number, comm));
+    if (!path->text) { /* no more */
+      if (before != TS_OK) ts_err_put(&fault);
+      return before;
+    }
+    if (before != TS_OK) say_back(tried, fault.text, path->text);
+    snprintf(tried, sizeof tried, "%s", path->text);
+    err = use(arg, path->text, mirrored);
+    if (err != TS_ERR_CKPT) return err;
+    TS_DO(begin_again(&s, tried, &again, comm));
+    if (again) err = TS_OK;
+  }
+}
+
+typedef struct ts_loading {
+  ts_ckpt *ckpt;
+  const char *dir;
+  ts_comm *comm;
+} ts_loading;
+
+static ts_err load(void *arg, const char *path, bool mirrored) {
+  const ts_loading *l = arg;
+  forget_values(l->ckpt);
+  TS_DO(ts_ckpt_load(l->ckpt, path, false, NULL, l->comm));
+  if (mirrored)
+    ts_note("%s is taken from the mirror: %s has none as new that is whole",
+            path, l->dir);
   return TS_OK;
 }
 
 ts_err ts_ckpt_load_newest(ts_ckpt *c, ts_str *path, const char *dir,
                            const char *mirror, ts_comm *comm) {
-  ts_err err = TS_OK;
-  bool mirrored, again;
-  char tried[4400] = "";
-  for (ts_ckpt_search s = {0};; s.number++) {
-    ts_err_record fault;
-    ts_err before = err;
-    ts_err_take(&fault);
-    err = nth_newest(path, &mirrored, dir, mirror, s.number, comm);
-    if (err != TS_OK) return err;
-    if (!path->text) { /* no more */
-      if (before != TS_OK) ts_err_put(&fault);
-      return before;
-    }
-    if (before != TS_OK) ts_ckpt_say_back(tried, fault.text, path->text);
-    snprintf(tried, sizeof tried, "%s", path->text);
-    forget_values(c);
-    err = ts_ckpt_load(c, path->text, false, NULL, comm);
-    if (err == TS_OK && mirrored)
-      ts_note("%s is taken from the mirror: %s has none as new that is whole",
-              path->text, dir);
-    if (err != TS_ERR_CKPT) return err;
-    TS_DO(ts_ckpt_begin_again(&s, tried, &again, comm));
-    if (again) err = TS_OK;
-  }
+  ts_loading l = {c, dir, comm};
+  return ts_ckpt_use_newest(path, dir, mirror, load, &l, comm);
 }

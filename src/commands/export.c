@@ -102,38 +102,17 @@ static ts_err take_averages(ts_ckpt_export *e, const ts_config *c) {
 
 /* ---- the newest ---------------------------------------------------------- */
 
-/* One that is damaged is named, and the one before it is taken. */
-static ts_err export_newest(const ts_ckpt_export *e, const ts_config *c) {
-  ts_err err = TS_OK;
-  ts_err_record fault;
-  ts_str path = {0}, tried = {0};
-  for (ts_ckpt_search s = {0};; s.number++) {
-    const ts_err before = err;
-    ts_err_take(&fault);
-    ts_str_reset(&path);
-    TS_TRY(ts_ckpt_newest_seen(&path, c->checkpoint.dir, ts_mirror_of(c),
-                               s.number));
-    if (!path.text && before != TS_OK) {
-      ts_err_put(&fault);
-      TS_TRY(before);
-    }
-    if (!path.text)
-      TS_THROW(TS_ERR_CKPT,
-               "%s holds no checkpoint; train first, or give "
-               "--checkpoint",
-               c->checkpoint.dir);
-    if (before != TS_OK) ts_ckpt_say_back(tried.text, fault.text, path.text);
-    ts_str_reset(&tried);
-    TS_TRY(ts_str_append(&tried, "%s", path.text));
-    err = ts_ckpt_export_to(e, path.text);
-    if (err != TS_ERR_CKPT) goto done;
-    if (!ts_ckpt_search_again(&s, path.text)) continue;
-    ts_err_clear();
-    err = TS_OK;
-  }
-done:
+static ts_err export_one(void *arg, const char *path, bool mirrored) {
+  (void)mirrored;
+  return ts_ckpt_export_to(arg, path);
+}
+
+static ts_err export_newest(ts_ckpt_export *e, const ts_config *c) {
+  ts_str path = {0};
+  ts_err err = ts_ckpt_use_newest(&path, c->checkpoint.dir, ts_mirror_of(c),
+                                  export_one, e, NULL);
+  if (err == TS_OK && !path.text) err = ts_forward_none(c);
   ts_str_reset(&path);
-  ts_str_reset(&tried);
   return err;
 }
 

@@ -1,26 +1,11 @@
 /* compact.c - `tessera compact`. */
 #include "train/compact.h"
 
-#include <stdio.h>
-
 #include "base/log.h"
 #include "io/deck.h"
 #include "runtime/trace.h"
 #include "runtime/watchdog.h"
 #include "train/forward.h"
-
-/* The one that NUMBER others are newer than, as rank 0 sees it. */
-static ts_err find(ts_trainer *t, int number, char path[4400]) {
-  ts_err err = TS_OK;
-  ts_str found = {0};
-  *path = 0;
-  if (t->rank == 0)
-    err = ts_ckpt_newest_seen(&found, t->config->checkpoint.dir, NULL, number);
-  if (found.text) snprintf(path, 4400, "%s", found.text);
-  ts_str_reset(&found);
-  TS_DO(ts_settle(t, err));
-  return ts_comm_bcast(t->control, path, 4400, 0);
-}
 
 static ts_err compact_file(ts_trainer *t, const char *path, bool *broken) {
   int64_t n;
@@ -33,36 +18,36 @@ static ts_err compact_file(ts_trainer *t, const char *path, bool *broken) {
   return TS_OK;
 }
 
-static ts_err none_left(const ts_trainer *t, ts_err before,
-                        const ts_err_record *fault) {
-  if (before == TS_OK)
-    return ts_fail(TS_ERR_CKPT, "%s holds no checkpoint",
-                   t->config->checkpoint.dir);
-  ts_err_put(fault);
-  return before;
+typedef struct ts_compaction {
+  ts_trainer *t;
+  ts_err err; /* that is not the file's: none before it is better */
+} ts_compaction;
+
+static ts_err compact_one(void *arg, const char *path, bool mirrored) {
+  ts_compaction *x = arg;
+  bool broken = false;
+  (void)mirrored;
+  if (ts_ckpt_is_full(path)) {
+    ts_info("nothing to compact: %s is a full checkpoint", path);
+    return TS_OK;
+  }
+  const ts_err err = compact_file(x->t, path, &broken);
+  if (broken) return err;
+  x->err = err;
+  return TS_OK;
 }
 
 static ts_err compact_newest(ts_trainer *t) {
-  char path[4400], tried[4400] = "";
-  ts_err err = TS_OK;
-  bool broken, again;
-  for (ts_ckpt_search s = {0};; s.number++) {
-    ts_err_record fault;
-    const ts_err before = err;
-    ts_err_take(&fault);
-    TS_DO(find(t, s.number, path));
-    if (!*path) return none_left(t, before, &fault);
-    if (before != TS_OK) ts_ckpt_say_back(tried, fault.text, path);
-    if (ts_ckpt_is_full(path)) {
-      ts_info("nothing to compact: %s is a full checkpoint", path);
-      return TS_OK;
-    }
-    snprintf(tried, sizeof tried, "%s", path);
-    err = compact_file(t, path, &broken);
-    if (err != TS_ERR_CKPT || !broken) return err;
-    TS_DO(ts_ckpt_begin_again(&s, tried, &again, t->control));
-    if (again) err = TS_OK;
-  }
+  ts_str path = {0};
+  ts_compaction x = {.t = t};
+  const char *dir = t->config->checkpoint.dir;
+  ts_err err =
+      ts_ckpt_use_newest(&path, dir, NULL, compact_one, &x, t->control);
+  if (err == TS_OK) err = x.err;
+  if (err == TS_OK && !path.text)
+    err = ts_fail(TS_ERR_CKPT, "%s holds no checkpoint", dir);
+  ts_str_reset(&path);
+  return err;
 }
 
 ts_err ts_run_compact(const char *deck, const char *const *sets, int n_sets,

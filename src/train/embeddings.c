@@ -34,6 +34,8 @@ typedef struct ts_embedding {
 
 typedef struct ts_embeddings {
   ts_trainer *t;
+  const char *out;
+  const ts_strings *features;
   ts_embedding *of; /* (n) */
   int32_t n;
   ts_sheet_column *columns; /* (2 n) */
@@ -92,9 +94,9 @@ static ts_err find_feature(ts_embedding *e, const ts_config *c,
   return TS_OK;
 }
 
-static ts_err find_features(ts_embeddings *x, const ts_config *c,
-                            const char *out, const ts_strings *features) {
-  if (features->n > 1 && ts_sheet_format_of(out) != TS_SHEET_HDF5)
+static ts_err find_features(ts_embeddings *x) {
+  const ts_strings *features = x->features;
+  if (features->n > 1 && ts_sheet_format_of(x->out) != TS_SHEET_HDF5)
     return ts_fail(TS_ERR_USAGE,
                    "--embeddings: CSV and Parquet take one feature a file; a "
                    "file .h5 takes several");
@@ -103,7 +105,7 @@ static ts_err find_features(ts_embeddings *x, const ts_config *c,
   TS_DO(ts_mem_many(x->data, 2 * features->n, MISC));
   x->n = features->n;
   for (int32_t i = 0; i < x->n; i++)
-    TS_DO(find_feature(&x->of[i], c, features->item[i]));
+    TS_DO(find_feature(&x->of[i], x->t->config, features->item[i]));
   return TS_OK;
 }
 
@@ -261,14 +263,29 @@ done:
 
 /* ---- all ----------------------------------------------------------------- */
 
-static ts_err write_all(ts_embeddings *x, const char *out, const char *path) {
+static void forget(ts_embeddings *x) {
+  ts_vocabularies_destroy(x->known);
+  ts_mem_free_all(x->of, x->columns, x->data);
+  x->known = NULL;
+  x->of = NULL;
+  x->columns = NULL;
+  x->data = NULL;
+}
+
+/* Of the checkpoint PATH. */
+static ts_err write_of(void *arg, const char *path, bool mirrored) {
   ts_err err = TS_OK;
+  ts_embeddings *x = arg;
   ts_comm *comm = x->t->control;
   ts_ckpt values = {0};
+  (void)mirrored;
+  forget(x);
   TS_TRY(ts_agree(comm, ts_ckpt_peek(&values, path)));
+  TS_TRY(ts_trainer_rows_of(x->t, path));
+  TS_TRY(ts_settle(x->t, find_features(x)));
   TS_TRY(ts_agree(comm, find_rows(x, &values)));
   x->pass = values.step;
-  TS_TRY(ts_sheet_create(&x->rows, out, 0, x->columns, 2 * x->n, comm));
+  TS_TRY(ts_sheet_create(&x->rows, x->out, 0, x->columns, 2 * x->n, comm));
   for (int32_t i = 0; err == TS_OK && i < x->n; i++)
     err = write_feature(x, i, path);
   TS_TRY(ts_sheet_finish(x->rows, err));
@@ -276,22 +293,26 @@ static ts_err write_all(ts_embeddings *x, const char *out, const char *path) {
     ts_info("%s: %lld %s of table %s, step %lld of %s", x->of[i].feature,
             (long long)x->of[i].n, x->of[i].has_words ? "words" : "rows",
             x->of[i].table->name, (long long)values.step, path);
-  ts_info("embeddings: %s", out);
+  ts_info("embeddings: %s", x->out);
 done:
   ts_ckpt_reset(&values);
   return err;
 }
 
-static ts_err take_path(ts_trainer *t, ts_str *path, const char *given) {
+static ts_err write_all(ts_embeddings *x, const char *given) {
+  ts_str path = {0};
   const char *named;
-  const ts_config *c = t->config;
-  TS_DO(ts_agree(t->control, ts_forward_checkpoint(&named, path, c, given)));
-  if (named) return path->text ? TS_OK : ts_str_append(path, "%s", named);
-  TS_DO(ts_ckpt_newest(path, c->checkpoint.dir, ts_mirror_of(c), t->control));
-  if (path->text) return TS_OK;
-  return ts_fail(TS_ERR_CKPT,
-                 "%s holds no checkpoint; train first, or give --checkpoint",
-                 c->checkpoint.dir);
+  const ts_config *c = x->t->config;
+  ts_err err =
+      ts_agree(x->t->control, ts_forward_checkpoint(&named, &path, c, given));
+  if (err == TS_OK && named)
+    err = write_of(x, named, false);
+  else if (err == TS_OK)
+    err = ts_ckpt_use_newest(&path, c->checkpoint.dir, ts_mirror_of(c),
+                             write_of, x, x->t->control);
+  if (err == TS_OK && !named && !path.text) err = ts_forward_none(c);
+  ts_str_reset(&path);
+  return err;
 }
 
 ts_err ts_run_embeddings(const char *deck, const char *const *sets, int n_sets,
@@ -299,21 +320,15 @@ ts_err ts_run_embeddings(const char *deck, const char *const *sets, int n_sets,
                          const ts_strings *features) {
   ts_err err = TS_OK;
   ts_config *c = NULL;
-  ts_embeddings x = {0};
-  ts_str path = {0};
+  ts_embeddings x = {.out = out, .features = features};
   TS_TRY(ts_watch_start());
   TS_TRY(ts_deck_read_all(&c, deck, sets, n_sets));
   TS_TRY(ts_forward_check_out(c, out));
   TS_TRY(ts_trainer_start(&x.t, c, false));
-  TS_TRY(ts_settle(x.t, take_path(x.t, &path, checkpoint)));
-  TS_TRY(ts_trainer_rows_of(x.t, path.text));
-  TS_TRY(ts_settle(x.t, find_features(&x, c, out, features)));
-  TS_TRY(write_all(&x, out, path.text));
+  TS_TRY(ts_settle(x.t, write_all(&x, checkpoint)));
 done:
   ts_settle_own(err);
-  ts_vocabularies_destroy(x.known);
-  ts_mem_free_all(x.of, x.columns, x.data);
-  ts_str_reset(&path);
+  forget(&x);
   ts_trainer_destroy(x.t);
   ts_watch_stop();
   ts_deck_destroy(c);

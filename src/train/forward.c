@@ -99,16 +99,18 @@ static ts_err take_stdin(ts_trainer *t, ts_config *c, ts_str *spool) {
   return ts_settle(t, take_data(c, path));
 }
 
+ts_err ts_forward_none(const ts_config *c) {
+  return ts_fail(TS_ERR_CKPT,
+                 "%s holds no checkpoint; train first, or give --checkpoint",
+                 c->checkpoint.dir);
+}
+
 static ts_err load(ts_trainer *t, const char *path, const char *out,
                    ts_run_state *state) {
   ts_err err = TS_OK;
   ts_str taken = {0};
   TS_TRY(ts_trainer_load(t, path, state, &taken));
-  if (!taken.text)
-    TS_THROW(TS_ERR_CKPT,
-             "%s holds no checkpoint; train first, or give "
-             "--checkpoint",
-             t->config->checkpoint.dir);
+  if (!taken.text) TS_TRY(ts_forward_none(t->config));
   if (out && ts_file_is_same(out, taken.text))
     TS_THROW(TS_ERR_USAGE, "--out %s is a file to read", out);
   ts_info("weights of step %lld from %s", (long long)t->step, taken.text);

@@ -30,6 +30,8 @@ ts_err ts_run_forward(const char *deck, const char *const *sets, int n_sets,
  * run; BEST is where its name is kept.  Local. */
 ts_err ts_forward_checkpoint(const char **path, ts_str *best, const ts_config *,
                              const char *given);
+/* The error that the deck's folder has none.  Local. */
+ts_err ts_forward_none(const ts_config *);
 /* FILES take data.eval's place; names are of the folder that the program is in.
  * Local. */
 ts_err ts_forward_data(ts_config *, const ts_strings *files);

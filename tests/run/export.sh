@@ -176,7 +176,16 @@ cp -r run hurt
 check "damage" damage "$(newest hurt)"
 check "the one before is taken" export_ hurt before
 check "and named" grep -q "^WARNING: .*step-00000040.h5.* damaged.*going back to the checkpoint before: .*step-00000020.h5" out
+embeddings() { ${MPIRUN:-mpirun} -q -n "$1" "$TESSERA" predict small.deck --set run.output="$work/hurt" --embeddings fd --out "$2.csv" ${3:+--checkpoint "$3"} > out 2>&1; }
+check "embeddings of step 20" embeddings 1 of-20 hurt/checkpoints/step-00000020.h5
+for n in 1 2; do
+  check "of the one before, $n" embeddings $n before-$n
+  check "and named, $n" grep -q "^WARNING: .*step-00000040.h5.* damaged.*going back to the checkpoint before: .*step-00000020.h5" out
+  check "the same, $n" cmp of-20.csv before-$n.csv
+done
 rm hurt/checkpoints/step-00000020.h5
+check "embeddings: none before" eval '! embeddings 2 never'
+check "embeddings: no file" test ! -e never.csv
 check "there is none before" refuses 4 "embedding_bags.c.weight is damaged in its bytes" "$TESSERA" export small.deck --set run.output="$work/hurt" --out new
 init() { "$TESSERA" train small.deck --set run.output="$work/never" --set checkpoint.init_from="$@"; }
 mkdir half
