@@ -34,6 +34,7 @@ struct ts_columnar_out {
   struct ArrowSchema **schemas; /* (n_columns) */
   struct ArrowArray **arrays;   /* (n_columns) */
   const void *no_buffers[1];
+  bool arrow;
   int32_t n_columns, n_made;
   int64_t n; /* rows of the group at hand */
 };
@@ -80,7 +81,7 @@ static ts_err fail(const ts_columnar_out *out, const char *why) {
 }
 
 ts_err ts_columnar_out_create(ts_columnar_out **to, const char *path,
-                              int32_t n_columns) {
+                              bool arrow, int32_t n_columns) {
   ts_columnar_out *out = NULL;
   char why[TS_PARQUET_WHY];
   if (!ts_parquet_is_there(why))
@@ -88,6 +89,7 @@ ts_err ts_columnar_out_create(ts_columnar_out **to, const char *path,
   TS_DO(ts_mem_alloc(&out, sizeof *out, TS_TAG_MISC));
   *to = out;
   snprintf(out->path, sizeof out->path, "%s", path);
+  out->arrow = arrow;
   out->n_columns = n_columns;
   out->fd = -1;
   TS_DO(ts_mem_many(out->columns, n_columns, MISC));
@@ -148,7 +150,9 @@ static ts_err begin_file(ts_columnar_out *out) {
   struct ArrowSchema all = schema_of("+s", "", out->n_columns, out->schemas);
   const int own = dup(out->fd); /* which the library closes */
   if (own < 0) return ts_fail_errno(TS_ERR_IO, out->path);
-  return ts_parquet_create(&out->file, own, &all, why) ? TS_OK : fail(out, why);
+  return ts_parquet_create(&out->file, own, out->arrow, &all, why)
+             ? TS_OK
+             : fail(out, why);
 }
 
 static ts_err end_group(ts_columnar_out *out) {

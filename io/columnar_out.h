@@ -1,6 +1,5 @@
-/* columnar_out.h - writing Parquet, row by row; groups of rows are written as
- * they become large.
- * All of it is Local. */
+/* columnar_out.h - writing Parquet and Arrow's own files, row by row; groups of
+ * rows are written as they become large. All of it is Local. */
 #pragma once
 
 #include <stdbool.h>
@@ -20,8 +19,9 @@ typedef enum {
 
 typedef struct ts_columnar_out ts_columnar_out;
 
-/* PATH, which is made anew, with room for N_COLUMNS. */
-ts_err ts_columnar_out_create(ts_columnar_out **, const char *path,
+/* PATH, which is made anew, with room for N_COLUMNS; Parquet, or ARROW's own.
+ */
+ts_err ts_columnar_out_create(ts_columnar_out **, const char *path, bool arrow,
                               int32_t n_columns);
 /* The next column, of those that are there before the first row. */
 ts_err ts_columnar_out_column(ts_columnar_out *, const char *name, ts_out_kind);

@@ -52,5 +52,8 @@ const ts_source_ops ts_source_parquet = {.format = "parquet",
                                          .write = ts_columnar_write,
                                          COLUMNAR};
 
-const ts_source_ops ts_source_arrow = {
-    .format = "arrow", .probe = probe_arrow, .open = open_arrow, COLUMNAR};
+const ts_source_ops ts_source_arrow = {.format = "arrow",
+                                       .probe = probe_arrow,
+                                       .open = open_arrow,
+                                       .write = ts_columnar_write_arrow,
+                                       COLUMNAR};

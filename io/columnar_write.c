@@ -126,7 +126,7 @@ static ts_err put_rows(ts_columnar_writer *w) {
   return TS_OK;
 }
 
-static ts_err write_all(ts_columnar_writer *w, const char *temp) {
+static ts_err write_all(ts_columnar_writer *w, const char *temp, bool arrow) {
   const ts_config *c = w->source->config;
   const ts_source_info *info = &w->source->info;
   TS_DO(ts_batch_store_create(&w->store, c, NULL));
@@ -134,20 +134,21 @@ static ts_err write_all(ts_columnar_writer *w, const char *temp) {
   TS_DO(ts_mem_many(w->ragged, w->of.n_features, INPUT));
   TS_DO(ts_mem_many(w->weighted, w->of.n_features, INPUT));
   w->n_dense = ts_dense_width(c);
-  TS_DO(ts_columnar_out_create(
-      &w->out, temp, info->n_tasks + w->n_dense + info->has_weights + w->of.n));
+  TS_DO(ts_columnar_out_create(&w->out, temp, arrow,
+                               info->n_tasks + w->n_dense + info->has_weights +
+                                   w->of.n));
   TS_DO(look(w));
   TS_DO(make_columns(w));
   return put_rows(w);
 }
 
-static ts_err write_file(const char *path, ts_source *source) {
+static ts_err write_file(const char *path, ts_source *source, bool arrow) {
   char temp[4096];
   ts_columnar_writer w = {.source = source};
   snprintf(temp, sizeof temp, "%.4000s.part", path);
   w.work = ts_work_begin("writing", path, 2 * (double)source->info.n_samples,
                          "samples");
-  ts_err err = write_all(&w, temp);
+  ts_err err = write_all(&w, temp, arrow);
   err = ts_columnar_out_finish(w.out, err);
   if (err == TS_OK && ts_file_rename(temp, path) != 0)
     err = ts_fail_errno(TS_ERR_IO, path);
@@ -159,6 +160,12 @@ static ts_err write_file(const char *path, ts_source *source) {
 }
 
 ts_err ts_columnar_write(const char *path, ts_source *source, ts_comm *comm) {
-  return ts_agree(comm,
-                  ts_comm_rank(comm) == 0 ? write_file(path, source) : TS_OK);
+  return ts_agree(
+      comm, ts_comm_rank(comm) == 0 ? write_file(path, source, false) : TS_OK);
+}
+
+ts_err ts_columnar_write_arrow(const char *path, ts_source *source,
+                               ts_comm *comm) {
+  return ts_agree(comm, ts_comm_rank(comm) == 0 ? write_file(path, source, true)
+                                                : TS_OK);
 }

@@ -1,4 +1,5 @@
-/* columnar_write.h - any data source as Parquet. */
+/* columnar_write.h - any data source as Parquet, or as one of Arrow's own
+ * files. */
 #pragma once
 
 #include "io/source.h"
@@ -10,3 +11,4 @@
  * where samples have several, with weights where a table wants them.  Rank 0
  * reads and writes.  Collective. */
 ts_err ts_columnar_write(const char *path, ts_source *source, ts_comm *);
+ts_err ts_columnar_write_arrow(const char *path, ts_source *source, ts_comm *);

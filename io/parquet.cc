@@ -5,6 +5,7 @@
 #include <arrow/c/bridge.h>
 #include <arrow/io/file.h>
 #include <arrow/ipc/reader.h>
+#include <arrow/ipc/writer.h>
 #include <parquet/arrow/reader.h>
 #include <parquet/arrow/schema.h>
 #include <parquet/arrow/writer.h>
@@ -36,7 +37,8 @@ struct ts_parquet {
 struct ts_parquet_out {
   std::shared_ptr<arrow::io::FileOutputStream> file;
   std::shared_ptr<arrow::Schema> schema;
-  std::unique_ptr<parquet::arrow::FileWriter> writer;
+  std::unique_ptr<parquet::arrow::FileWriter> writer;  // NULL: Arrow's own
+  std::shared_ptr<arrow::ipc::RecordBatchWriter> batches;
 };
 
 namespace {
@@ -214,9 +216,12 @@ Status read(ts_parquet *p, int group, const int32_t *columns, int32_t n,
   return arrow::ExportRecordBatch(*batch, to);
 }
 
-Status create(ts_parquet_out *out, int fd, ArrowSchema *schema) {
+Status create(ts_parquet_out *out, int fd, bool arrow, ArrowSchema *schema) {
   ARROW_ASSIGN_OR_RAISE(out->file, arrow::io::FileOutputStream::Open(fd));
   ARROW_ASSIGN_OR_RAISE(out->schema, arrow::ImportSchema(schema));
+  if (arrow)
+    return arrow::ipc::MakeFileWriter(out->file, out->schema)
+        .Value(&out->batches);
   auto properties = parquet::WriterProperties::Builder()
                         .compression(parquet::Compression::SNAPPY)
                         ->build();
@@ -262,11 +267,11 @@ bool module_read(ts_parquet *p, int32_t group, const int32_t *columns,
   return guarded(why, [&] { return read(p, group, columns, n, to); });
 }
 
-bool module_create(ts_parquet_out **to, int fd, ArrowSchema *schema,
-                   char *why) {
+bool module_create(ts_parquet_out **to, int fd, bool arrow,
+                   ArrowSchema *schema, char *why) {
   ts_parquet_out *out = new (std::nothrow) ts_parquet_out();
   const bool good = guarded(why, [&] {
-    return out ? create(out, fd, schema)
+    return out ? create(out, fd, arrow, schema)
                : Status::OutOfMemory("out of memory");
   });
   if (!out) close(fd);
@@ -282,6 +287,7 @@ bool module_write(ts_parquet_out *out, ArrowArray *rows, char *why) {
   return guarded(why, [&] {
     ARROW_ASSIGN_OR_RAISE(auto batch,
                           arrow::ImportRecordBatch(rows, out->schema));
+    if (out->batches) return out->batches->WriteRecordBatch(*batch);
     ARROW_ASSIGN_OR_RAISE(auto table,
                           arrow::Table::FromRecordBatches({batch}));
     return out->writer->WriteTable(*table, std::max<int64_t>(
@@ -291,7 +297,8 @@ bool module_write(ts_parquet_out *out, ArrowArray *rows, char *why) {
 
 bool module_finish(ts_parquet_out *out, char *why) {
   const bool good = !out || guarded(why, [&] {
-    ARROW_RETURN_NOT_OK(out->writer->Close());
+    ARROW_RETURN_NOT_OK(out->batches ? out->batches->Close()
+                                     : out->writer->Close());
     return out->file->Close();
   });
   delete out;

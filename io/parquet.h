@@ -42,12 +42,13 @@ bool ts_parquet_read(ts_parquet *, int32_t group, const int32_t *columns,
                      int32_t n, struct ArrowArray *to,
                      char why[TS_PARQUET_WHY]);
 
-/* A Parquet file to be written. */
+/* A file to be written. */
 typedef struct ts_parquet_out ts_parquet_out;
 
-/* Takes SCHEMA, a struct's, and FD, an empty file, over. */
-bool ts_parquet_create(ts_parquet_out **, int fd, struct ArrowSchema *schema,
-                       char why[TS_PARQUET_WHY]);
+/* Parquet, or Arrow's own.  Takes SCHEMA, a struct's, and FD, an empty file,
+ * over. */
+bool ts_parquet_create(ts_parquet_out **, int fd, bool arrow,
+                       struct ArrowSchema *schema, char why[TS_PARQUET_WHY]);
 /* The struct ROWS, which is taken over, as the next group. */
 bool ts_parquet_write(ts_parquet_out *, struct ArrowArray *rows,
                       char why[TS_PARQUET_WHY]);
@@ -55,7 +56,7 @@ bool ts_parquet_write(ts_parquet_out *, struct ArrowArray *rows,
 bool ts_parquet_finish(ts_parquet_out *out, char why[TS_PARQUET_WHY]);
 
 /* Changes with each change of the struct below. */
-enum { TS_PARQUET_VERSION = 2 };
+enum { TS_PARQUET_VERSION = 3 };
 
 /* The module exports this struct as ts_parquet_this.  SIZE and VERSION are
  * first in all versions. */
@@ -68,8 +69,8 @@ typedef struct ts_parquet_module {
   int64_t (*rows)(const ts_parquet *, int32_t group);
   bool (*read)(ts_parquet *, int32_t group, const int32_t *columns, int32_t n,
                struct ArrowArray *to, char *why);
-  bool (*create)(ts_parquet_out **, int fd, struct ArrowSchema *schema,
-                 char *why);
+  bool (*create)(ts_parquet_out **, int fd, bool arrow,
+                 struct ArrowSchema *schema, char *why);
   bool (*write)(ts_parquet_out *, struct ArrowArray *rows, char *why);
   bool (*finish)(ts_parquet_out *out, char *why);
 } ts_parquet_module;

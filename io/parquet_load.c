@@ -108,9 +108,10 @@ bool ts_parquet_read(ts_parquet *p, int32_t group, const int32_t *columns,
   return module->read(p, group, columns, n, to, why);
 }
 
-bool ts_parquet_create(ts_parquet_out **out, int fd, struct ArrowSchema *schema,
-                       char why[TS_PARQUET_WHY]) {
-  return ts_parquet_is_there(why) && module->create(out, fd, schema, why);
+bool ts_parquet_create(ts_parquet_out **out, int fd, bool arrow,
+                       struct ArrowSchema *schema, char why[TS_PARQUET_WHY]) {
+  return ts_parquet_is_there(why) &&
+         module->create(out, fd, arrow, schema, why);
 }
 
 bool ts_parquet_write(ts_parquet_out *out, struct ArrowArray *rows,

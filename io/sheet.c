@@ -16,7 +16,9 @@ ts_sheet_format ts_sheet_format_of(const char *path) {
   if (!strcmp(path, "-") || ts_str_ends(path, ".csv") ||
       ts_str_ends(path, ".csv.gz"))
     return TS_SHEET_CSV;
-  if (ts_str_ends(path, ".parquet")) return TS_SHEET_PARQUET;
+  if (ts_str_ends(path, ".parquet") || ts_str_ends(path, ".arrow") ||
+      ts_str_ends(path, ".feather"))
+    return TS_SHEET_PARQUET;
   return ts_str_ends(path, ".h5") || ts_str_ends(path, ".hdf5") ? TS_SHEET_HDF5
                                                                 : TS_SHEET_NONE;
 }

@@ -1,8 +1,8 @@
 /* sheet.h - a file of rows, written by all ranks: scores and keys of samples,
  * embeddings and their words.  By the end of its name it is HDF5, a dataset
  * for each column, to which each rank writes its own by pwrite; or CSV, whose
- * text goes to rank 0, as where a row begins is known only then; or Parquet,
- * which has CSV's columns, and whose cells go to rank 0. */
+ * text goes to rank 0, as where a row begins is known only then; or Parquet
+ * or Arrow's own, which have CSV's columns, and whose cells go to rank 0. */
 #pragma once
 
 #include "runtime/comm.h"
@@ -11,7 +11,7 @@ typedef enum {
   TS_SHEET_NONE,
   TS_SHEET_CSV,
   TS_SHEET_HDF5,
-  TS_SHEET_PARQUET
+  TS_SHEET_PARQUET /* and Arrow's own */
 } ts_sheet_format;
 
 /* What a file of this name is; "-" is CSV on standard output.  NONE: no end

@@ -1,8 +1,9 @@
-/* sheet_parquet.c - rows as Parquet: cells of all ranks go to rank 0, which
- * writes them. */
+/* sheet_parquet.c - rows as Parquet, or as Arrow's own: cells of all ranks go
+ * to rank 0, which writes them. */
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/str.h"
 #include "io/sheet_impl.h"
 
 static const ts_out_kind kinds[] = {[TS_SHEET_TEXT] = TS_OUT_TEXT,
@@ -14,7 +15,8 @@ ts_err ts_sheet_parquet_create(ts_sheet *f) {
   int32_t n = 0;
   for (int32_t k = 0; k < f->n_columns; k++)
     if (!f->columns[k].hdf5_only) n += f->columns[k].n_cells;
-  TS_DO(ts_columnar_out_create(&f->out, f->temp, n));
+  TS_DO(ts_columnar_out_create(&f->out, f->temp,
+                               !ts_str_ends(f->path, ".parquet"), n));
   for (int32_t k = 0; k < f->n_columns; k++) {
     const ts_sheet_column *c = &f->columns[k];
     for (int32_t j = 0; !c->hdf5_only && j < c->n_cells; j++) {

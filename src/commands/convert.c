@@ -73,14 +73,20 @@ done:
   return err;
 }
 
+/* The format of the name's end. */
+static const char *format_of(const char *path) {
+  if (ts_str_ends(path, ".parquet")) return "parquet";
+  return ts_str_ends(path, ".arrow") || ts_str_ends(path, ".feather")
+             ? "arrow"
+             : "dataset";
+}
+
 static ts_err write_split(const ts_args *a, ts_trainer *t, ts_split split) {
   ts_err err = TS_OK;
   ts_source *s = NULL;
   ts_str state = {0};
   const ts_source_ops *format =
-      ts_source_find(a->format                         ? a->format
-                     : ts_str_ends(a->out, ".parquet") ? "parquet"
-                                                       : "dataset");
+      ts_source_find(a->format ? a->format : format_of(a->out));
   const double t0 = ts_now();
   if (!format || !format->write) TS_TRY(refuse_format(a->format));
   if (split != TS_SPLIT_TRAIN) TS_TRY(training_state(t, &state));

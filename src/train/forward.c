@@ -46,10 +46,12 @@ ts_err ts_forward_checkpoint(const char **path, ts_str *best,
 ts_err ts_forward_check_out(const ts_config *c, const char *out) {
   TS_DO(ts_deck_spare(c, "--out", out));
   if (ts_sheet_format_of(out) != TS_SHEET_NONE) return TS_OK;
-  return ts_fail(TS_ERR_USAGE,
-                 "--out %s: the end of its name says no format; it is one of "
-                 ".csv, .csv.gz, .h5, .hdf5, .parquet (and - is CSV on stdout)",
-                 out);
+  return ts_fail(
+      TS_ERR_USAGE,
+      "--out %s: the end of its name says no format; it is one of "
+      ".csv, .csv.gz, .h5, .hdf5, .parquet, .arrow, .feather (and - is CSV "
+      "on stdout)",
+      out);
 }
 
 /* PATH, of the folder that the program is in. */

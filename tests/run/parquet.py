@@ -255,7 +255,7 @@ def adult(source, to):
 
 
 def rows(path):
-    t = pq.read_table(path)
+    t = pq.read_table(path) if path.endswith(".parquet") else pa.ipc.open_file(path).read_all()
     print(*t.column_names, sep=",")
     for r in t.to_pylist():
         print(*("%.6g" % x if isinstance(x, float) else x for x in r.values()), sep=",")

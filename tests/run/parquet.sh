@@ -125,13 +125,21 @@ check "convert to Parquet" out convert "$work/own.deck" --set data.train=all.csv
   for name in word dict large bytes id wide number bucket bag words three map pairs month weekday both day; do echo "{ name = \"$name\"; kind = \"ids\"; encoding = \"none\"; },"; done
   echo '{ name = "clicked"; kind = "label"; }, { name = "weight"; kind = "weight"; from = "sample_weight"; } ); };'
   sed -n '/^table_defaults/,$p' "$work/own.deck"; } > "$work/rows.deck"
+for end in arrow feather; do
+  check "convert to .$end" out convert "$work/own.deck" --set data.train=all.csv --out "$work/made.$end"
+  for of in parquet $end; do check ".$of to a data set" out convert "$work/rows.deck" --set data.train=made.$of --out "$work/of-$of.h5"; done
+  check ".$end: as Parquet" h5diff -q "$work/of-parquet.h5" "$work/of-$end.h5"
+  check "it is Arrow's own" test "$(head -c 6 "$work/made.$end")" = ARROW1
+done
 check "trained on" "$TESSERA" train "$work/rows.deck" --quiet --set run.output="$work/rows"
 check "as CSV" same rows csv-1
-for end in csv parquet; do
+for end in csv parquet arrow; do
   check "predict, $end" ${MPIRUN:-mpirun} -q -n 2 "$TESSERA" predict "$work/own.deck" --quiet --set run.output="$work/csv-2" --set data.eval=all.parquet --keys id,large,time --out "$work/scores.$end"
 done
-check "Parquet is read" $python "$make" rows "$work/scores.parquet" > "$work/rows.csv"
-check "predictions as CSV" cmp "$work/scores.csv" "$work/rows.csv"
+for end in parquet arrow; do
+  check ".$end is read" $python "$make" rows "$work/scores.$end" > "$work/rows.csv"
+  check ".$end: predictions as CSV" cmp "$work/scores.csv" "$work/rows.csv"
+done
 check "of CSV" "$TESSERA" predict "$work/own.deck" --quiet --set run.output="$work/csv-2" --set data.eval=all.csv --keys id,large,time --out "$work/of.csv"
 check "the same" cmp "$work/scores.csv" "$work/of.csv"
 check "without labels" "$TESSERA" predict "$work/own.deck" --quiet --set run.output="$work/csv-2" --set data.eval=bare.parquet --keys id,large,time --out "$work/bare.csv"
