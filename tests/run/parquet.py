@@ -5,6 +5,7 @@ damaged file NAME and what is to be said of it; twins FOLDER prints a line
 Parquet file as CSV."""
 import datetime
 import decimal
+import gzip
 import os
 import random
 import sys
@@ -147,6 +148,12 @@ def hostile(folder):
     case("no_pages", "no_pages.parquet: ", data[:4] + bytes(foot - 4) + data[foot:])
     case("ones_pages", "ones_pages.parquet: ", data[:4] + b"\xff" * (foot - 4) + data[foot:])
     case("shifted", "shifted.parquet: ", data[:4] + data[36:foot] + bytes(32) + data[foot:])
+    case("encrypted", "encrypted.parquet: ", b"PARE" + data[4:-4] + b"PARE")
+    case("packed", "packed.parquet: ", gzip.compress(data))
+    case("lines", "lines.parquet: ", b"clicked,i64,id,word,bag\n" + b"1,2,3,four,5\n" * 400)
+    case("behind", "behind.parquet: ", data + bytes(100))
+    case("before", "before.parquet: ", b"PAR1 and more" + data)
+    case("last_byte", "last_byte.parquet: ", data[:-1])
 
     def other(name, words, **columns):
         x = t
@@ -182,6 +189,9 @@ def hostile(folder):
         f.write_table(t, max_chunksize=100)
     own = open("own.arrow", "rb").read()
     case("own_cut", "own_cut.arrow: ", own[:len(own) // 2], "arrow")
+    case("own_magic", "own_magic.arrow: ", own[:-6], "arrow")
+    case("own_ones", "own_ones.arrow: ", own[:8] + b"\xff" * (len(own) - 16) + own[-8:], "arrow")
+    case("first_version", "first_version.feather: ", b"FEA1" + bytes(2000) + b"FEA1", "feather")
     case("own_zeros", "own_zeros.arrow: ", own[:8] + bytes(len(own) - 16) + own[-8:], "arrow")
     # Offsets of a list, and indices of a dictionary, that leave what they are of.
     offsets = t["bag"].combine_chunks().offsets.to_pylist()[:101]
