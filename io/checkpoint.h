@@ -165,8 +165,8 @@ typedef ts_err ts_ckpt_use(void *arg, const char *path, bool mirrored);
 /* USE with the newest of DIR and MIRROR (NULL: none) together; after a CKPT
  * error that is said, and the one before it is used.  A file may have gone
  * since it was listed, because compaction or a run has put a newer one in its
- * place: then it begins anew.  *PATH = the one that USE was last called with;
- * NULL text: there is none at all.  All damaged: the error of the last.  COMM
+ * place: then it begins anew.  On OK *PATH = the one that was used, NULL
+ * text: there is none at all.  All damaged: the error of the last.  COMM
  * NULL: this rank is alone.  Collective. */
 ts_err ts_ckpt_use_newest(ts_str *path, const char *dir, const char *mirror,
                           ts_ckpt_use *use, void *arg, ts_comm *comm);

@@ -62,12 +62,13 @@ static ts_err check_header(ts_ckpt_reader *r, bool need_complete) {
 
 /* ---- files --------------------------------------------------------------- */
 
-ts_err ts_ckpt_reader_open_one(ts_ckpt_reader *r, const char *path,
-                               bool need_complete) {
+static ts_err open_file(ts_ckpt_reader *r, const char *path,
+                        bool need_complete) {
   ts_err err = TS_OK;
   *r = (ts_ckpt_reader){.path = path, .file = -1, .fd = -1, .seal = -1};
-  /* First: by it is known whether all was read of one file. */
-  r->fd = ts_file_open(path, O_RDONLY);
+  /* First: by it is known whether all was read of one file.  A pipe is refused
+   * below, and not waited for. */
+  r->fd = ts_file_open(path, O_RDONLY | O_NONBLOCK);
   const int reason = errno;
   TS_TRY(ts_seal_check(path, &r->seal));
   TS_TRY(ts_hdf5_open(&r->file, path, TS_ERR_CKPT));
@@ -83,13 +84,6 @@ done:
   return err;
 }
 
-static ts_err open_all(ts_ckpt_reader *r, const char *path,
-                       bool need_complete) {
-  TS_DO(ts_ckpt_reader_open_one(r, path, need_complete));
-  TS_DO(ts_mem_alloc(&r->block, TS_BLOCK_BYTES, TS_TAG_CHECKPOINT));
-  return ts_ckpt_chain_open(r);
-}
-
 /* So often it begins again as another file takes the place of this one
  * (best.h5), or a link is compacted under it. */
 enum { OPENINGS = 20 };
@@ -97,6 +91,26 @@ enum { OPENINGS = 20 };
 static bool again(const ts_ckpt_reader *r, ts_err err) {
   if (err == TS_OK) return access(r->path, F_OK) == 0 && !ts_ckpt_is_still(r);
   return err == TS_ERR_CKPT && ts_ckpt_chain_moved(r);
+}
+
+ts_err ts_ckpt_reader_open_one(ts_ckpt_reader *r, const char *path,
+                               bool need_complete) {
+  ts_err err = open_file(r, path, need_complete);
+  for (int i = 1; i < OPENINGS && again(r, err); i++) {
+    ts_err_clear();
+    ts_ckpt_reader_close_one(r);
+    err = open_file(r, path, need_complete);
+  }
+  if (!again(r, err)) return err;
+  ts_err_clear();
+  return ts_fail(TS_ERR_CKPT, "%s: is written anew all the time", path);
+}
+
+static ts_err open_all(ts_ckpt_reader *r, const char *path,
+                       bool need_complete) {
+  TS_DO(ts_ckpt_reader_open_one(r, path, need_complete));
+  TS_DO(ts_mem_alloc(&r->block, TS_BLOCK_BYTES, TS_TAG_CHECKPOINT));
+  return ts_ckpt_chain_open(r);
 }
 
 ts_err ts_ckpt_reader_open(ts_ckpt_reader *r, const char *path,

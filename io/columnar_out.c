@@ -1,4 +1,4 @@
-/* columnar_out.c - rows to groups of Arrow's columns, and these to Parquet. */
+/* columnar_out.c - rows to groups of Arrow's columns, and these to a file. */
 #include "io/columnar_out.h"
 
 #include <fcntl.h>
@@ -214,7 +214,7 @@ ts_err ts_columnar_out_cell(ts_columnar_out *out, int32_t k, const void *cell,
   const bool text = c->kind == TS_OUT_TEXT;
   if (text && !is_utf8(cell, n_bytes))
     return ts_fail(TS_ERR_DATA,
-                   "%s: column \"%s\": a cell is no UTF-8, which Parquet's "
+                   "%s: column \"%s\": a cell is no UTF-8, which Arrow's "
                    "texts are; .csv and .h5 take it",
                    out->path, c->name);
   TS_DO(ts_str_append_bytes(&c->values, cell, text ? n_bytes : bytes[c->kind]));

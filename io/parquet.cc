@@ -58,7 +58,9 @@ bool guarded(char *why, Call call) noexcept {
   try {
     const Status status = call();
     if (status.ok()) return true;
-    say(why, status.message().c_str());
+    const auto detail = status.detail();  // the system's reason
+    say(why, (status.message() + (detail ? ": " + detail->ToString() : ""))
+                 .c_str());
   } catch (const std::exception &e) {
     say(why, e.what());
   } catch (...) {

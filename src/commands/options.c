@@ -79,8 +79,8 @@ static const ts_option options[] = {
     {"-o", "FILE", AT(out),
      "predict topk export convert generate bench plot trace", "the same"},
     {"--format", "NAME", AT(format), "convert generate export",
-     "of what is written: dataset or criteo_tsv; export: safetensors, pt-names "
-     "or serve"},
+     "of what is written: dataset, criteo_tsv, parquet or arrow; export: "
+     "safetensors, pt-names or serve"},
     {"--sequences", "EVENTS", AT(sequences), "convert",
      "a log of events, not a deck: lines \"user item [time]\""},
     {"--lists", NULL, AT(lists), "convert", "lines are \"user item item ...\""},

@@ -4,9 +4,13 @@
  * file, block after block, so tables may be larger than all memory. */
 #include "train/embeddings.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include "base/file.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "dense/param_optim.h"
@@ -42,18 +46,21 @@ typedef struct ts_embeddings {
   const void **data;        /* (2 n) of a block */
   ts_vocabularies *known;   /* has the words, or NULL */
   int64_t pass;             /* the checkpoint's last */
+  bool *is_auto;            /* (tables) their rows are the checkpoint's */
+  ts_err final;             /* of a checkpoint after which none is tried */
   ts_sheet *rows;
+  int file; /* the checkpoint at hand, or -1 */
 } ts_embeddings;
 
 /* ---- words --------------------------------------------------------------- */
 
 /* Row 0 is for what is none of the words. */
-static ts_err find_words(ts_embedding *e, const ts_vocabularies *known) {
+static ts_err find_words(ts_embedding *e, const ts_vocabularies *known,
+                         const char *path) {
   if (!ts_vocabularies_words(known, e->number, &e->words)) return TS_OK;
   if (e->words.n >= e->table->rows)
     return ts_fail(TS_ERR_CKPT,
-                   "feature %s has %lld words in the checkpoint, table %s %lld "
-                   "rows",
+                   "%s: feature %s has %lld words, table %s %lld rows", path,
                    e->feature, (long long)e->words.n, e->table->name,
                    (long long)e->table->rows);
   e->has_words = true;
@@ -98,8 +105,8 @@ static ts_err find_features(ts_embeddings *x) {
   const ts_strings *features = x->features;
   if (features->n > 1 && ts_sheet_format_of(x->out) != TS_SHEET_HDF5)
     return ts_fail(TS_ERR_USAGE,
-                   "--embeddings: CSV and Parquet take one feature a file; a "
-                   "file .h5 takes several");
+                   "--embeddings: a file of this format takes one feature, .h5 "
+                   "several");
   TS_DO(ts_mem_many(x->of, features->n, MISC));
   TS_DO(ts_mem_many(x->columns, 2 * features->n, MISC));
   TS_DO(ts_mem_many(x->data, 2 * features->n, MISC));
@@ -109,13 +116,14 @@ static ts_err find_features(ts_embeddings *x) {
   return TS_OK;
 }
 
-static ts_err find_rows(ts_embeddings *x, const ts_ckpt *ckpt) {
+static ts_err find_rows(ts_embeddings *x, const ts_ckpt *ckpt,
+                        const char *path) {
   const ts_ckpt_value *state = ts_ckpt_value_of(ckpt, "loader/state");
   if (state && state->dtype == TS_U8 && state->n)
     TS_DO(ts_vocabularies_recall(&x->known, x->t->config, state->ptr));
   for (int32_t i = 0; i < x->n; i++) {
     ts_embedding *e = &x->of[i];
-    TS_DO(find_words(e, x->known));
+    TS_DO(find_words(e, x->known, path));
     x->columns[2 * i] =
         (ts_sheet_column){.name = e->has_words ? "words" : "rows",
                           .head = e->has_words ? "word" : "row",
@@ -272,6 +280,39 @@ static void forget(ts_embeddings *x) {
   x->data = NULL;
 }
 
+/* As before the first checkpoint that was tried. */
+static void begin(ts_embeddings *x) {
+  const ts_config *c = x->t->config;
+  forget(x);
+  for (int32_t i = 0; i < c->n_tables; i++)
+    if (x->is_auto[i]) c->tables[i].rows = TS_ROWS_AUTO;
+}
+
+/* Another file is in PATH's place than WAS, which is open: blocks are of two.
+ */
+static ts_err check_still(const char *path, int was) {
+  struct stat open, now;
+  if (fstat(was, &open) != 0 || stat(path, &now) != 0 ||
+      (now.st_dev == open.st_dev && now.st_ino == open.st_ino))
+    return TS_OK;
+  return ts_fail(TS_ERR_CKPT, "%s: was written anew while it was read: again",
+                 path);
+}
+
+static ts_err write_rows(ts_embeddings *x, const char *path) {
+  ts_err err = TS_OK;
+  ts_comm *comm = x->t->control;
+  TS_DO(ts_sheet_create(&x->rows, x->out, 0, x->columns, 2 * x->n, comm));
+  for (int32_t i = 0; err == TS_OK && i < x->n; i++)
+    err = write_feature(x, i, path);
+  if (err == TS_OK) err = ts_agree(comm, check_still(path, x->file));
+  err = ts_sheet_finish(x->rows, err);
+  /* What went to a pipe is not taken back. */
+  if (strcmp(x->out, "-") != 0) return err;
+  x->final = err;
+  return TS_OK;
+}
+
 /* Of the checkpoint PATH. */
 static ts_err write_of(void *arg, const char *path, bool mirrored) {
   ts_err err = TS_OK;
@@ -279,22 +320,25 @@ static ts_err write_of(void *arg, const char *path, bool mirrored) {
   ts_comm *comm = x->t->control;
   ts_ckpt values = {0};
   (void)mirrored;
-  forget(x);
+  begin(x);
+  if (ts_file_is_same(x->out, path))
+    err = ts_fail(TS_ERR_USAGE, "--out %s is a file to read", x->out);
+  x->file = ts_file_open(path, O_RDONLY | O_NONBLOCK);
+  TS_TRY(ts_settle(x->t, err));
   TS_TRY(ts_agree(comm, ts_ckpt_peek(&values, path)));
   TS_TRY(ts_trainer_rows_of(x->t, path));
   TS_TRY(ts_settle(x->t, find_features(x)));
-  TS_TRY(ts_agree(comm, find_rows(x, &values)));
+  TS_TRY(ts_agree(comm, find_rows(x, &values, path)));
   x->pass = values.step;
-  TS_TRY(ts_sheet_create(&x->rows, x->out, 0, x->columns, 2 * x->n, comm));
-  for (int32_t i = 0; err == TS_OK && i < x->n; i++)
-    err = write_feature(x, i, path);
-  TS_TRY(ts_sheet_finish(x->rows, err));
+  TS_TRY(write_rows(x, path));
+  if (x->final != TS_OK) goto done;
   for (int32_t i = 0; i < x->n; i++)
     ts_info("%s: %lld %s of table %s, step %lld of %s", x->of[i].feature,
             (long long)x->of[i].n, x->of[i].has_words ? "words" : "rows",
             x->of[i].table->name, (long long)values.step, path);
   ts_info("embeddings: %s", x->out);
 done:
+  if (x->file >= 0) close(x->file);
   ts_ckpt_reset(&values);
   return err;
 }
@@ -303,6 +347,9 @@ static ts_err write_all(ts_embeddings *x, const char *given) {
   ts_str path = {0};
   const char *named;
   const ts_config *c = x->t->config;
+  TS_DO(ts_mem_many(x->is_auto, c->n_tables, MISC));
+  for (int32_t i = 0; i < c->n_tables; i++)
+    x->is_auto[i] = c->tables[i].rows == TS_ROWS_AUTO;
   ts_err err =
       ts_agree(x->t->control, ts_forward_checkpoint(&named, &path, c, given));
   if (err == TS_OK && named)
@@ -310,6 +357,7 @@ static ts_err write_all(ts_embeddings *x, const char *given) {
   else if (err == TS_OK)
     err = ts_ckpt_use_newest(&path, c->checkpoint.dir, ts_mirror_of(c),
                              write_of, x, x->t->control);
+  if (err == TS_OK) err = x->final;
   if (err == TS_OK && !named && !path.text) err = ts_forward_none(c);
   ts_str_reset(&path);
   return err;
@@ -329,6 +377,7 @@ ts_err ts_run_embeddings(const char *deck, const char *const *sets, int n_sets,
 done:
   ts_settle_own(err);
   forget(&x);
+  ts_mem_free(x.is_auto);
   ts_trainer_destroy(x.t);
   ts_watch_stop();
   ts_deck_destroy(c);

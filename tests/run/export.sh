@@ -183,6 +183,13 @@ for n in 1 2; do
   check "and named, $n" grep -q "^WARNING: .*step-00000040.h5.* damaged.*going back to the checkpoint before: .*step-00000020.h5" out
   check "the same, $n" cmp of-20.csv before-$n.csv
 done
+check "no pipe gets two of them" eval '! "$TESSERA" predict small.deck --set run.output="$work/hurt" --embeddings fd --out - > twice 2> out'
+check "and it is said" grep -q "^tessera: error: .*step-00000040.h5.* damaged" out
+check "one header at most" test "$(grep -c '^row,' twice)" -le 1
+cp hurt/checkpoints/step-00000020.h5 own.h5
+check "not over what is read" eval '! "$TESSERA" predict small.deck --set run.output="$work/hurt" --embeddings fd --checkpoint own.h5 --out own.h5 2> out'
+check "it says so" grep -q -- "--out own.h5 is a file to read" out
+check "which stays" cmp own.h5 hurt/checkpoints/step-00000020.h5
 rm hurt/checkpoints/step-00000020.h5
 check "embeddings: none before" eval '! embeddings 2 never'
 check "embeddings: no file" test ! -e never.csv
@@ -225,15 +232,21 @@ check "nothing is left" [ ! -e new.part ]
 # ---- another file takes its place meanwhile, as best.h5 is written again -----
 check "another checkpoint" alone other --set run.seed=3
 $python - "$(newest run)" "$(newest other)" best.h5 <<'PY' &
-import os, shutil, sys
+import os, shutil, sys, time
 k = 0
 while not os.path.exists("enough"):
     shutil.copyfile(sys.argv[1 + k % 2], "copy.h5")
     os.replace("copy.h5", sys.argv[3])
     k += 1
+    time.sleep(0.003)
 PY
 check "in turns" until_holds $! test -s best.h5
 for k in 1 2 3 4 5 6 7 8; do check "one of both, $k" export_ none "best$k" --checkpoint best.h5; done
+# Blocks of two files are none of one: it is said, or did not happen.
+for k in 1 2 3 4 5 6 7 8; do
+  "$TESSERA" predict small.deck --embeddings fd --checkpoint best.h5 --out best.csv > out 2>&1 ||
+    check "embeddings, $k: $(cat out)" grep -q "best.h5: .* written anew" out
+done
 touch enough; wait
 # ---- the other way ---------------------------------------------------------
 import_() { ${MPIRUN:-mpirun} -q -n "$1" "$TESSERA" import small.deck --from "$2" --set run.output="$work/$3" > out 2>&1; }

@@ -125,7 +125,7 @@ check "rows" run 2 predict model.deck --embeddings city --out r.csv --quiet --ch
   --set 'tables=({name="t1";rows=100;dim=4;features=["city"];},{name="t2";rows=100;dim=4;features=["ad"];})'
 check "without a vocabulary" test "$(wc -l < r.csv) $(sed -n 's/,.*//; 1p; 101p' r.csv | tr '\n' ' ')" = "101 row 99 "
 refused 2 'no feature "town"; there are: city, ad' predict model.deck --embeddings town --out q.csv
-refused 2 "CSV and Parquet take one feature a file" predict model.deck --embeddings city,ad --out q.csv
+refused 2 "a file of this format takes one feature" predict model.deck --embeddings city,ad --out q.csv
 refused 2 "neither --keys nor --data" predict model.deck --embeddings city --keys user --out q.csv
 
 # The best checkpoint.
