@@ -159,8 +159,8 @@ ts_err ts_ckpt_any(ts_str *path, const char *dir);
 ts_err ts_ckpt_newest_seen(ts_str *path, const char *dir, const char *mirror,
                            int number);
 
-/* What is done with a checkpoint; MIRRORED: PATH is the mirror's.  Where a CKPT
- * error says that PATH is damaged, all ranks return it. */
+/* Uses checkpoint PATH, of the mirror if MIRRORED.  A CKPT error, the same on
+ * all ranks, says that the file is damaged. */
 typedef ts_err ts_ckpt_use(void *arg, const char *path, bool mirrored);
 /* USE with the newest of DIR and MIRROR (NULL: none) together; after a CKPT
  * error that is said, and the one before it is used.  A file may have gone

@@ -88,20 +88,20 @@ done:
  * (best.h5), or a link is compacted under it. */
 enum { OPENINGS = 20 };
 
-static bool again(const ts_ckpt_reader *r, ts_err err) {
-  if (err == TS_OK) return access(r->path, F_OK) == 0 && !ts_ckpt_is_still(r);
-  return err == TS_ERR_CKPT && ts_ckpt_chain_moved(r);
+static bool was_replaced(const ts_ckpt_reader *r, ts_err err) {
+  return (err == TS_OK || err == TS_ERR_CKPT) && r->fd >= 0 &&
+         access(r->path, F_OK) == 0 && !ts_ckpt_is_still(r);
 }
 
 ts_err ts_ckpt_reader_open_one(ts_ckpt_reader *r, const char *path,
                                bool need_complete) {
   ts_err err = open_file(r, path, need_complete);
-  for (int i = 1; i < OPENINGS && again(r, err); i++) {
+  for (int i = 1; i < OPENINGS && was_replaced(r, err); i++) {
     ts_err_clear();
     ts_ckpt_reader_close_one(r);
     err = open_file(r, path, need_complete);
   }
-  if (!again(r, err)) return err;
+  if (!was_replaced(r, err)) return err;
   ts_err_clear();
   return ts_fail(TS_ERR_CKPT, "%s: is written anew all the time", path);
 }
@@ -116,7 +116,8 @@ static ts_err open_all(ts_ckpt_reader *r, const char *path,
 ts_err ts_ckpt_reader_open(ts_ckpt_reader *r, const char *path,
                            bool need_complete, int64_t *step) {
   ts_err err = open_all(r, path, need_complete);
-  for (int i = 1; i < OPENINGS && again(r, err); i++) {
+  for (int i = 1; err == TS_ERR_CKPT && i < OPENINGS && ts_ckpt_chain_moved(r);
+       i++) {
     ts_err_clear();
     ts_ckpt_reader_close(r);
     err = open_all(r, path, need_complete);

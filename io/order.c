@@ -34,7 +34,7 @@ bool ts_order_fits(const ts_config *c, int64_t global_batch,
   return false;
 }
 
-/* Of data that can be read from anywhere. */
+/* Sets how data.shuffle cuts the samples into windows, blocks or groups. */
 static void set_blocks(ts_order *o, const ts_source *s) {
   const ts_config *c = s->config;
   const int64_t n = s->info.n_samples;

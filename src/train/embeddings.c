@@ -307,13 +307,13 @@ static ts_err write_rows(ts_embeddings *x, const char *path) {
     err = write_feature(x, i, path);
   if (err == TS_OK) err = ts_agree(comm, check_still(path, x->file));
   err = ts_sheet_finish(x->rows, err);
-  /* What went to a pipe is not taken back. */
+  /* Standard output can't be taken back: no other checkpoint is tried. */
   if (strcmp(x->out, "-") != 0) return err;
   x->final = err;
   return TS_OK;
 }
 
-/* Of the checkpoint PATH. */
+/* Writes the embeddings that checkpoint PATH has. */
 static ts_err write_of(void *arg, const char *path, bool mirrored) {
   ts_err err = TS_OK;
   ts_embeddings *x = arg;
@@ -347,7 +347,7 @@ static ts_err write_all(ts_embeddings *x, const char *given) {
   ts_str path = {0};
   const char *named;
   const ts_config *c = x->t->config;
-  TS_DO(ts_mem_many(x->is_auto, c->n_tables, MISC));
+  TS_DO(ts_agree(x->t->control, ts_mem_many(x->is_auto, c->n_tables, MISC)));
   for (int32_t i = 0; i < c->n_tables; i++)
     x->is_auto[i] = c->tables[i].rows == TS_ROWS_AUTO;
   ts_err err =
