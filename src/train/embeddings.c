@@ -320,11 +320,14 @@ static ts_err write_of(void *arg, const char *path, bool mirrored) {
   ts_comm *comm = x->t->control;
   ts_ckpt values = {0};
   (void)mirrored;
+  x->file = -1;
   begin(x);
   if (ts_file_is_same(x->out, path))
     err = ts_fail(TS_ERR_USAGE, "--out %s is a file to read", x->out);
-  x->file = ts_file_open(path, O_RDONLY | O_NONBLOCK);
   TS_TRY(ts_settle(x->t, err));
+  x->file = ts_file_open(path, O_RDONLY | O_NONBLOCK);
+  if (x->file < 0) err = ts_fail_errno(TS_ERR_CKPT, path);
+  TS_TRY(ts_agree(comm, err));
   TS_TRY(ts_agree(comm, ts_ckpt_peek(&values, path)));
   TS_TRY(ts_trainer_rows_of(x->t, path));
   TS_TRY(ts_settle(x->t, find_features(x)));
