@@ -4,6 +4,7 @@ tessera_sources += \
   src/sparse/cache_move.c \
   src/sparse/cache_policy.h \
   src/sparse/entries.h \
+  src/sparse/index.h \
   src/sparse/isa.h \
   src/sparse/kernels_cache.c \
   src/sparse/kernels.h \

@@ -1,0 +1,62 @@
+/* index.h - where the rows of ids are: of tables whose ids are any 64-bit
+ * number (rows = "dynamic"), for one shard.
+ *
+ * A bucketed table with open addressing.  An id is looked for by its key,
+ * ts_index_key, which is a permutation of 64 bits, so that equal keys are
+ * equal ids; the key's top bits say in which of TS_INDEX_PARTS parts it is,
+ * and parts are dealt whole to shards.  The index grows by itself, moves
+ * nothing else, and takes at most 16 bytes an id at a load of .9.
+ * All of it is Local, the host's memory; one caller at a time, but any number
+ * of finds beside each other. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/hash.h"
+
+enum { TS_INDEX_PART_BITS = 12, TS_INDEX_PARTS = 1 << TS_INDEX_PART_BITS };
+
+/* A row that is none. */
+#define TS_INDEX_NONE UINT32_MAX
+
+static inline uint64_t ts_index_key(int64_t id) {
+  return ts_mix64((uint64_t)id);
+}
+
+/* Its part, in [0, TS_INDEX_PARTS). */
+static inline int32_t ts_index_part(uint64_t key) {
+  return (int32_t)(key >> (64 - TS_INDEX_PART_BITS));
+}
+
+typedef struct ts_index ts_index;
+
+/* Of rows [first_row, first_row + n_rows) of a shard, all free. */
+ts_err ts_index_create(ts_index **, int64_t first_row, int64_t n_rows);
+void ts_index_destroy(ts_index *);
+
+int64_t ts_index_n(const ts_index *);     /* ids that have a row */
+int64_t ts_index_bytes(const ts_index *); /* that it takes */
+
+/* ROW[i] (n) = the row of the i-th of IDS, or TS_INDEX_NONE. */
+void ts_index_find(const ts_index *, uint32_t *row, const int64_t *ids,
+                   int64_t n);
+
+/* The same, and ids that have none get one, in the order of IDS, while there
+ * are free rows: those that were freed, the last one first, then the lowest
+ * that was never used.  FRESH (n), *N_FRESH: places in IDS where an id got its
+ * row, ascending.  MEMORY, after which the index is as it was before. */
+ts_err ts_index_insert(ts_index *, uint32_t *row, const int64_t *ids, int64_t n,
+                       int64_t *fresh, int64_t *n_fresh);
+
+/* ID has a row no longer, and it is free; false: it had none. */
+bool ts_index_erase(ts_index *, int64_t id);
+
+/* All ids (ts_index_n) and their rows, by ascending key.  MEMORY. */
+ts_err ts_index_list(const ts_index *, int64_t *ids, uint32_t *row);
+
+/* How many steps along the buckets a find of each of IDS takes, in sum and at
+ * most; 0: it is in the first one that is looked at. */
+void ts_index_probes(const ts_index *, const int64_t *ids, int64_t n,
+                     int64_t *sum, int64_t *most);
