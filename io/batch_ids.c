@@ -13,7 +13,7 @@ static int64_t sample_of(const ts_jagged *j, int64_t k) {
 /* The first id of J that is none of ROWS rows; -1: all are. */
 static int64_t find_bad(const ts_jagged *j, int64_t rows) {
   for (int64_t k = 0; k < j->n_ids; k++)
-    if ((uint64_t)j->ids[k] >= (uint64_t)rows) return k;
+    if (!ts_id_is_row(j->ids[k], rows)) return k;
   return -1;
 }
 
@@ -38,7 +38,7 @@ static ts_err drop_bad(ts_source *src, ts_batch_store *s, int32_t f,
                                      : x->offsets[b + 1];
     const int64_t before = to;
     for (; k < end; k++) {
-      if ((uint64_t)x->ids[k] >= (uint64_t)rows) continue;
+      if (!ts_id_is_row(x->ids[k], rows)) continue;
       x->ids[to] = x->ids[k];
       if (x->weights) x->weights[to] = x->weights[k];
       to++;

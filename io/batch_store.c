@@ -14,7 +14,7 @@ static ts_err name_features(ts_feature_of *of, const ts_config *c) {
   for (int32_t t = 0, f = 0; t < c->n_tables; t++)
     for (int32_t k = 0; k < c->tables[t].features.n; k++, f++)
       of[f] = (ts_feature_of){&c->tables[t], c->tables[t].features.item[k],
-                              m.first[f], c->tables[t].rows};
+                              m.first[f], ts_table_ids(&c->tables[t])};
   const int32_t times = ts_feature_of_times(c);
   if (times >= 0) of[times].rows = INT64_MAX;
   ts_feature_columns_reset(&m);
@@ -200,7 +200,7 @@ static ts_err take_times(ts_batch_store *s) {
 bool ts_batch_store_is_same(const ts_batch_store *s, int32_t f) {
   const ts_table_config *t = s->of[f].table, *x = s->of[s->of[f].first].table;
   return s->of[f].first != f && t->rows == x->rows &&
-         t->weighted == x->weighted;
+         t->capacity == x->capacity && t->weighted == x->weighted;
 }
 
 ts_err ts_batch_store_copy(ts_batch_store *s, int32_t f) {

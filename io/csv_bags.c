@@ -86,7 +86,7 @@ ts_err ts_csv_bags_add(ts_csv *s, ts_batch_store *to, int32_t feature,
                            : ts_csv_id(s, feature, &item, rows);
     if (feature == to->times && (id < 0 || id >= rows))
       ts_csv_wrong(s, s->sparse[feature], "a time is a number from 0 on");
-    if (!*s->why && (id < 0 || id >= rows)) {
+    if (!*s->why && !ts_id_is_row(id, rows)) {
       TS_DO(bad_id(s, to, feature, id));
       continue;
     }

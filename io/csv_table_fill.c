@@ -121,7 +121,7 @@ static ts_err fill_bags(ts_csv *s, const ts_batch_store *b, int32_t k,
   bool rows_all = true;
   for (int64_t i = 0; modulo && i < n; i++)
     ids[i] = ts_csv_whole_id(s, k, ids[i], rows);
-  for (int64_t i = 0; i < n; i++) rows_all &= (uint64_t)ids[i] < (uint64_t)rows;
+  for (int64_t i = 0; i < n; i++) rows_all &= ts_id_is_row(ids[i], rows);
   *good = rows_all;
   return TS_OK;
 }

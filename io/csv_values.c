@@ -65,7 +65,8 @@ ts_field ts_csv_word(ts_csv *s, int32_t feature) {
 
 int64_t ts_csv_whole_id(const ts_csv *s, int32_t feature, int64_t x,
                         int64_t rows) {
-  if (s->ids[feature].encoding != TS_CSV_MODULO) return x;
+  if (s->ids[feature].encoding != TS_CSV_MODULO || rows == TS_ROWS_DYNAMIC)
+    return x;
   return x % rows < 0 ? x % rows + rows : x % rows;
 }
 
@@ -77,6 +78,7 @@ int64_t ts_csv_number_id(ts_csv *s, int32_t feature, const ts_field *f,
     ts_csv_wrong(s, s->sparse[feature], "an id is no whole number");
     return 0;
   }
+  if (rows == TS_ROWS_DYNAMIC) return (int64_t)(minus ? 0 - x : x);
   if (s->ids[feature].encoding == TS_CSV_MODULO) {
     x %= (uint64_t)rows;
     return (int64_t)(minus && x ? (uint64_t)rows - x : x);

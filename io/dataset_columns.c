@@ -379,12 +379,13 @@ static int64_t row_of(const ts_dataset_ids *x, int64_t id, int64_t rows) {
   if (x->hash)
     return (int64_t)(ts_mix64(((uint64_t)id + step) ^ x->start) %
                      (uint64_t)rows);
+  if (rows == TS_ROWS_DYNAMIC) return id;
   return id % rows + (id % rows < 0 ? rows : 0);
 }
 
 ts_err ts_dataset_encode(const ts_dataset *d, ts_batch_store *s, int32_t i) {
   const ts_dataset_ids *x = &d->ids[i];
-  const int64_t rows = s->of[i].table->rows;
+  const int64_t rows = s->of[i].rows;
   if (x->max_length) TS_DO(ts_batch_store_cut(s, i, x->max_length, x->newest));
   int64_t *ids = s->feature[i].ids;
   const int64_t n = s->batch.kjt.features[i].n_ids;

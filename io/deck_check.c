@@ -217,6 +217,7 @@ static void check_tables(ts_deck *d) {
   if (!d->config->n_tables && !n_before)
     ts_deck_error(d, NULL, "there are no tables");
   for (int32_t t = 0; t < d->config->n_tables; t++) {
+    ts_deck_check_dynamic(d, t);
     check_table(d, t, n_before);
     check_processor(d, t);
     check_tier(d, t);

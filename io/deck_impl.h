@@ -123,5 +123,8 @@ void ts_saves_check(ts_deck *, const config_setting_t *root);
 /* times_check.c: the feature whose ids are times. */
 void ts_times_check(ts_deck *, const config_setting_t *root);
 
+/* deck_dynamic.c: table T's capacity becomes its rows; first of all checks. */
+void ts_deck_check_dynamic(ts_deck *, int32_t t);
+
 /* deck_check.c: what concerns several keys. */
 void ts_deck_check(ts_deck *, const config_setting_t *root);

@@ -79,6 +79,12 @@ static ts_err print_time(ts_str *s, double seconds) {
   return ts_str_append(s, "\"%s\"", ts_str_seconds(buf, seconds));
 }
 
+/* ROWS are those of a dynamic table. */
+static bool is_dynamic(const void *rows) {
+  const char *table = (const char *)rows - offsetof(ts_table_config, rows);
+  return ts_table_is_dynamic((const void *)table);
+}
+
 static ts_err print_value(ts_str *s, const ts_key *k, const void *v) {
   switch (k->kind) {
   case TS_KEY_STRING:
@@ -87,6 +93,7 @@ static ts_err print_value(ts_str *s, const ts_key *k, const void *v) {
     return print_text(s, text ? text : "none");
   }
   case TS_KEY_ROWS:
+    if (is_dynamic(v)) return print_text(s, "dynamic");
     if (*(const int64_t *)v == TS_ROWS_AUTO) return print_text(s, "auto");
     return print_integer(s, *(const int64_t *)v);
   case TS_KEY_INT:

@@ -248,6 +248,12 @@ static bool is_auto(const config_setting_t *s) {
   return text && !strcmp(text, "auto");
 }
 
+static int64_t rows_of(ts_deck *d, const ts_key *k, const config_setting_t *s) {
+  const char *text = ts_deck_raw(s);
+  if (text && !strcmp(text, "dynamic")) return TS_ROWS_DYNAMIC;
+  return is_auto(s) ? TS_ROWS_AUTO : ts_deck_integer(d, k, s);
+}
+
 static void take_rows(ts_deck *d, const ts_key *k, const config_setting_t *s,
                       int64_t *to) {
   const int n = n_items(s);
@@ -257,7 +263,7 @@ static void take_rows(ts_deck *d, const ts_key *k, const config_setting_t *s,
     return;
   }
   s = item(s, config_setting_is_aggregate(s) ? d->element : 0);
-  *to = is_auto(s) ? TS_ROWS_AUTO : ts_deck_integer(d, k, s);
+  *to = rows_of(d, k, s);
 }
 
 /* A number over zero, or the word "auto". */

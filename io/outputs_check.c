@@ -150,6 +150,12 @@ static void check_target(ts_deck *d, const config_setting_t *s,
                   "(pooling = \"none\"; weighted = false)",
                   t->name, x->target, x->name,
                   t->weighted ? "weighted = true" : "another pooling");
+  if (ts_table_is_dynamic(t))
+    ts_deck_error(d, s,
+                  "model.outputs: table %.80s of \"%.80s\", the target of "
+                  "\"%.80s\", has rows = \"dynamic\": items are the rows of "
+                  "a table that has all of them from the start",
+                  t->name, x->target, x->name);
   if (t->rows > 0 && x->first_item >= t->rows - 1)
     ts_deck_error(d, s,
                   "model.outputs: first_item = %lld of \"%.80s\": table %.80s "

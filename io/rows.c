@@ -90,6 +90,7 @@ static ts_err say_too_few(ts_str *s, const ts_table_config *t,
 static bool has_too_few(const ts_config *c, const ts_table_config *t,
                         const ts_need *n, bool strict) {
   const bool drops = c->data.on_bad_id == TS_ON_BAD_DROP;
+  if (ts_table_is_dynamic(t)) return false;
   return n->rows > t->rows && (!n->plain || (strict && !drops));
 }
 

@@ -2,9 +2,13 @@
  * its list. */
 KEY(TABLE, "name", name, STRING, NULL, "", 1, 0, NULL,
     "t{0..25} makes one table per number"),
-    KEY(TABLE, "rows", rows, ROWS, NULL, "rows", 1, 9e15, "auto",
+    KEY(TABLE, "rows", rows, ROWS, NULL, "rows", 1, 9e15, "auto|dynamic",
         "a list gives one number per table; auto: as many as the data need, "
-        "which train --check prints"),
+        "which train --check prints; dynamic: ids are any 64-bit number, and "
+        "get a row when they are first met"),
+    NUMBER(TABLE, capacity, INT, "0", "rows", 0, 9e15,
+           "of rows = \"dynamic\": as many ids have a row, on all ranks "
+           "together"),
     NUMBER(TABLE, dim, INT32, "64", "floats", 1, 65536,
            "width of a row; multiples of 16 are fast"),
     KEY(TABLE, "features", features, STRINGS, NULL, "", 1, 0, NULL,

@@ -53,12 +53,14 @@ typedef struct ts_optim_config {
   ts_wd_mode weight_decay_mode;
 } ts_optim_config;
 
-/* rows = "auto", as long as nobody has looked at the data (io/rows.h). */
-enum { TS_ROWS_AUTO = -1 };
+/* rows = "auto", as long as nobody has looked at the data (io/rows.h).
+ * DYNAMIC: any id is one; of tables only while the deck is read. */
+enum { TS_ROWS_AUTO = -1, TS_ROWS_DYNAMIC = -2 };
 
 typedef struct ts_table_config {
   char *name;
   int64_t rows;
+  int64_t capacity; /* of a dynamic table, which has so many rows; else 0 */
   int32_t dim;
   ts_strings features;
   ts_pooling pooling;
@@ -95,6 +97,20 @@ typedef struct ts_table_config {
   int32_t max_length;      /* weights per feature; 0: not position_weighted */
   int line;                /* in the deck, for messages */
 } ts_table_config;
+
+/* Ids are any 64-bit number, and get a row when they are first met
+ * (sparse/index.h). */
+static inline bool ts_table_is_dynamic(const ts_table_config *t) {
+  return t->capacity > 0;
+}
+
+/* Ids of the table are in [0, this), or TS_ROWS_DYNAMIC. */
+static inline int64_t ts_table_ids(const ts_table_config *t) {
+  return ts_table_is_dynamic(t) ? TS_ROWS_DYNAMIC : t->rows;
+}
+static inline bool ts_id_is_row(int64_t id, int64_t ids) {
+  return ids == TS_ROWS_DYNAMIC || (uint64_t)id < (uint64_t)ids;
+}
 
 /* The deck leaves the kernel to the planner. */
 static inline bool ts_table_kernel_is_open(const ts_table_config *t) {

@@ -92,8 +92,10 @@ const int64_t *ts_bags_parts(const ts_ebc_batch *fl, int32_t f, int32_t *n) {
  * more of them differ than the table has (GPUs go by the bags). */
 static uint64_t slots_of(const ts_ebc *ebc, int32_t f, int64_t n_bags,
                          bool weighted) {
-  const int64_t rows = ebc->config->tables[ebc->feature_table[f]].rows;
-  const bool plain = is_sequence(ebc, f) && !weighted;
+  const ts_table_config *t = &ebc->config->tables[ebc->feature_table[f]];
+  const int64_t rows = t->rows;
+  const bool plain =
+      is_sequence(ebc, f) && !weighted && !ts_table_is_dynamic(t);
   const int64_t most =
       plain && !ts_device_is_discrete(ebc->device) && rows < n_bags ? rows
                                                                     : n_bags;
@@ -130,6 +132,7 @@ static ts_err describe(ts_ebc_batch *fl, int32_t f, int64_t *found) {
   ts_distinct *d = &fl->distinct[fl->ebc->variable[f]];
   const ts_pack_feature *raw = &fl->raw[f];
   const bool sequence = is_sequence(fl->ebc, f);
+  const int32_t t = fl->ebc->feature_table[f];
   const int64_t n_out = sequence ? raw->bags.n_ids : raw->n_bags;
   uint64_t mask;
   if (n_out > INT32_MAX / 2)
@@ -151,6 +154,7 @@ static ts_err describe(ts_ebc_batch *fl, int32_t f, int64_t *found) {
                      .member_start = s->member_start.ptr,
                      .member = s->member.ptr,
                      .row0 = d->row0,
+                     .hashed = ts_table_is_dynamic(&fl->ebc->config->tables[t]),
                      .n_parts = s->n_parts,
                      .found = found};
   return TS_OK;

@@ -45,8 +45,8 @@ static void sum_features(ts_cost_table *x, const ts_table_config *t,
   x->distinct_own = fmin(x->distinct_own, rows);
   for (int b = 0; b < TS_STATS_BLOCKS && x->ids > 0; b++) x->block[b] /= x->ids;
   if (x->ids > 0) x->hot /= x->ids;
-  x->even = true;
-  for (int b = 1; b < TS_STATS_BLOCKS; b++)
+  x->even = true; /* as keys are, of dynamic tables */
+  for (int b = 1; !ts_table_is_dynamic(t) && b < TS_STATS_BLOCKS; b++)
     x->even = x->even && fabs(x->block[b] - x->block[0]) < 1e-9;
 }
 
@@ -276,10 +276,13 @@ static void time_input(ts_load *l, const ts_cost *c, int32_t table,
   const ts_topology *t = c->request->topology;
   const ts_cost_table *x = &c->tables[table];
   const double ids = c->batch * sent.ids * slices;
+  const ts_route r = {
+      .n_rows = n_rows,
+      .dynamic = ts_table_is_dynamic(&c->request->config->tables[table])};
   const double lengths =
       x->ids > x->bags || parts > 1 ? c->batch * sent.bags * slices * parts : 0;
   const double bytes =
-      ids * (ts_id_bytes(n_rows) + (x->weighted ? 4 : 0)) + lengths;
+      ids * (ts_route_id_bytes(&r) + (x->weighted ? 4 : 0)) + lengths;
   const double node = node_part(c, bytes), cross = cross_part(c, bytes);
   /* Every part that an id may go to looks at it twice, to count and to
    * take. */

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "shard/message.h"
+#include "sparse/index.h"
 
 static uint64_t mix(uint64_t h, uint64_t x) {
   h = (h ^ x) * UINT64_C(0x9E3779B97F4A7C15);
@@ -89,6 +90,7 @@ static int32_t number_ids(const ts_distinct *d) {
 
 static int32_t part_of(const ts_distinct *d, int64_t id) {
   int32_t low = 0, high = d->n_parts - 1;
+  if (d->hashed) return ts_index_shard(id, d->n_parts);
   while (low < high) {
     const int32_t mid = (low + high + 1) / 2;
     if (d->row0[mid] <= id)

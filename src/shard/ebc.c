@@ -115,6 +115,7 @@ static void add_route(ts_ebc *ebc, const ts_sharding *sharding, int32_t f,
                  .part = k,
                  .split = sharding->ops->split_rows,
                  .sequence = sharding->sequence,
+                 .dynamic = ts_table_is_dynamic(&ebc->config->tables[t]),
                  .weighted = ebc->config->tables[t].weighted,
                  .positions = sharding->ops->split_rows &&
                               ebc->config->tables[t].max_length > 0};

@@ -32,6 +32,8 @@ typedef struct ts_status {
   int32_t done; /* no more batches here */
   double weight_sum;
   int64_t n_targets; /* of the local samples, for a loss over all items */
+  int32_t learns;    /* new ids of dynamic tables get rows */
+  int32_t unused;    /* 0 */
 } ts_status;
 
 /* Collective.  Every rank holds the same config, plan and nodes (those of the

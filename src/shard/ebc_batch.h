@@ -82,7 +82,7 @@ typedef struct ts_route {
   int32_t feature, table, rank;
   int64_t row0, n_rows;
   int32_t part; /* number of the row shard, of split sequences */
-  bool split, sequence, weighted;
+  bool split, sequence, weighted, dynamic;
   bool positions; /* each id's place in its bag travels, too */
 } ts_route;
 
@@ -91,8 +91,9 @@ typedef struct ts_row_split {
   int32_t feature;
   int32_t n_parts; /* shards with rows; they come first */
   int32_t n_all;
+  bool hashed;    /* ids go by their keys (ts_index_shard) */
   int64_t block;  /* rows of each part but the last, 0: they differ */
-  int64_t *row0;  /* (n_all) ascending */
+  int64_t *row0;  /* (n_all) ascending; hashed: 0 */
   int32_t *route; /* (n_all) */
 } ts_row_split;
 

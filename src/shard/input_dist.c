@@ -5,7 +5,7 @@
  *     distinct rows of each group of replicas (int64; with ebc->counts)
  *     section count and form of each route to that rank (int64)
  *     then per route: lengths (int32 or bytes, padded to 4; none where every
- *     bag has one id), local rows (1, 2 or 4 bytes, padded to 4), weights
+ *     bag has one id), local rows (1, 2, 4 or 8 bytes, padded to 4), weights
  *     (f32, weighted tables), positions (uint16, padded to 4: of feature
  *     processors where a bag's ids are spread over shards)
  *
@@ -13,7 +13,8 @@
  * shards of rows, have one route to a rank (ts_ebc.ids_of).
  *
  * Rows are numbered within the shard that they go to, in as few bytes as its
- * rows need.  Each id is copied once: from where the source put it into the
+ * rows need; ids of dynamic tables take 8, and their shard finds the rows
+ * (dynamic.c).  Each id is copied once: from where the source put it into the
  * message.  On one rank, which has all rows, messages are heads without routes:
  * ids wait where they are (input_unpack.c).  Kernels copy (shard/pack.h).  On a
  * discrete device the sections stay there: the host's messages are the heads
@@ -27,7 +28,7 @@
 
 int64_t ts_section_bytes(const ts_route *r, int64_t n_ids, int form,
                          int64_t n_bags) {
-  return ts_form_bytes(form, n_bags) + ts_pad4(n_ids * ts_id_bytes(r->n_rows)) +
+  return ts_form_bytes(form, n_bags) + ts_pad4(n_ids * ts_route_id_bytes(r)) +
          (r->weighted ? 4 * n_ids : 0) +
          (r->positions ? ts_pad4(2 * n_ids) : 0);
 }
@@ -52,7 +53,7 @@ ts_layout ts_section_layout(const ts_route *r, int64_t n_ids, int form,
                  .rows = at + ts_form_bytes(form, n_bags),
                  .end = at + ts_section_bytes(r, n_ids, form, n_bags),
                  .form = form,
-                 .id_bytes = ts_id_bytes(r->n_rows)};
+                 .id_bytes = ts_route_id_bytes(r)};
   if (r->weighted)
     l.weights = (float *)(void *)(l.rows + ts_pad4(n_ids * l.id_bytes));
   if (r->positions)
@@ -109,7 +110,8 @@ static ts_err describe(ts_ebc_batch *fl) {
   for (int32_t i = 0; i < ebc->n_routes; i++) {
     ts_pack_section *s = &fl->pack[fl->n_pack];
     if (is_spread(&ebc->routes[i])) continue;
-    *s = (ts_pack_section){.route = i, .row0 = ebc->routes[i].row0};
+    *s = (ts_pack_section){
+        .route = i, .row0 = ebc->routes[i].dynamic ? 0 : ebc->routes[i].row0};
     s->bags = bags_of(fl, &ebc->routes[i], &s->n_bags);
     fl->n_pack++;
   }
@@ -125,10 +127,11 @@ static ts_err check_spread(const ts_ebc_batch *fl) {
   for (int32_t k = 0; k < ebc->n_splits; k++) {
     const int32_t f = ebc->splits[k].feature;
     const ts_jagged *j = &fl->kjt->features[f];
-    const uint64_t rows =
-        (uint64_t)ebc->config->tables[ebc->feature_table[f]].rows;
+    const int64_t ids =
+        ts_table_ids(&ebc->config->tables[ebc->feature_table[f]]);
     for (int64_t i = 0; i < j->n_ids; i++)
-      if ((uint64_t)j->ids[i] >= rows) return ts_send_bad_id(fl, f, &j->ids[i]);
+      if (!ts_id_is_row(j->ids[i], ids))
+        return ts_send_bad_id(fl, f, &j->ids[i]);
   }
   return TS_OK;
 }

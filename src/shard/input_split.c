@@ -35,7 +35,10 @@ static int by_row(const void *a, const void *b) {
 /* The split of FEATURE by the N shards at S, all of one column slice. */
 static ts_err add_split(ts_ebc *ebc, int32_t feature, ts_shard *s, int32_t n) {
   ts_err err = TS_OK;
-  ts_row_split x = {.feature = feature, .n_all = n};
+  const int32_t t = ebc->feature_table[feature];
+  ts_row_split x = {.feature = feature,
+                    .n_all = n,
+                    .hashed = ts_table_is_dynamic(&ebc->config->tables[t])};
   qsort(s, (size_t)n, sizeof *s, by_row);
   if (taken(ebc, feature, route_of(ebc, feature, &s[0]))) return TS_OK;
   TS_TRY(ts_mem_many(x.row0, n, MISC));
@@ -44,7 +47,7 @@ static ts_err add_split(ts_ebc *ebc, int32_t feature, ts_shard *s, int32_t n) {
   for (int32_t k = 0; k < n; k++) {
     if (s[k].n_rows && s[k].row0 != x.n_parts * x.block) x.block = 0;
     x.n_parts += s[k].n_rows > 0; /* shards without rows are the last ones */
-    x.row0[k] = s[k].row0;
+    x.row0[k] = x.hashed ? 0 : s[k].row0;
     x.route[k] = route_of(ebc, feature, &s[k]);
   }
   TS_TRY(ts_mem_resize(&ebc->splits, (size_t)ebc->n_splits * sizeof x,
@@ -111,6 +114,7 @@ void ts_split_describe(ts_ebc_batch *fl) {
                                     .n_parts = x->n_parts,
                                     .n_all = x->n_all,
                                     .block = x->block,
+                                    .hashed = x->hashed,
                                     .row0 = x->row0};
     for (int32_t p = 0; p < x->n_all; p++) {
       *part++ = (ts_pack_part){

@@ -21,7 +21,7 @@ static ts_unpack_part section_at(const ts_ebc_batch *fl, const ts_route *route,
   ts_unpack_part s = {.n_ids = word >> TS_FORM_BITS, .form = (int)(word & 3)};
   s.n_listed = s.n_ids;
   s.n_bags = ts_bags_from(fl, route, from, s.n_ids);
-  s.id_bytes = ts_id_bytes(route->n_rows);
+  s.id_bytes = ts_route_id_bytes(route);
   s.lengths = at;
   s.ids = at += ts_form_bytes(s.form, s.n_bags);
   at += ts_pad4(s.n_ids * s.id_bytes);
@@ -375,7 +375,9 @@ ts_err ts_input_unpack(void *arg, ts_lane *lane) {
   if (list.discrete)
     TS_DO(bring(fl, list.next - (ts_unpack_part *)fl->list.ptr));
   for (int32_t l = 0; l < ebc->n_shardings; l++)
-    for (int32_t g = 0; g < ebc->shardings[l].n_groups; g++)
+    for (int32_t g = 0; g < ebc->shardings[l].n_groups; g++) {
+      TS_DO(ts_dynamic_place(&fl->shardings[l], g));
       TS_DO(ebc->kernels->unpack(&fl->shardings[l].unpack[g]));
+    }
   return notes(fl);
 }

@@ -20,6 +20,11 @@ static inline int ts_id_bytes(int64_t n_rows) {
   return n_rows <= 256 ? 1 : n_rows <= 65536 ? 2 : 4;
 }
 
+/* Of an id on its way: those of dynamic tables travel as they are. */
+static inline int ts_route_id_bytes(const ts_route *r) {
+  return r->dynamic ? 8 : ts_id_bytes(r->n_rows);
+}
+
 /* Bytes of a message's head: status, bags of the variable features, distinct
  * rows of groups that all ranks hold, and a word per route. */
 static inline int64_t ts_head_bytes(const ts_ebc *ebc, int32_t n_routes) {
@@ -76,6 +81,10 @@ int64_t ts_input_parts(const ts_ebc_batch *, int64_t n_bags);
 /* The error of lengths that add up to N where N_IDS ids came. */
 ts_err ts_unpack_fail(int64_t n, int64_t n_ids);
 ts_err ts_input_unpack(void *ebc_batch /* ts_ebc_batch ** */, ts_lane *);
+/* dynamic.c: rows of group G's ids that have come, where its tables are
+ * dynamic; their parts have none then.  Ids of batches that are learnt from get
+ * rows, in the order of features, and of the global batch. */
+ts_err ts_dynamic_place(ts_sharding_batch *, int32_t g);
 /* input_sections.c.  bags_from: bags of a route that rank FROM has sent, with
  * N_IDS ids.  sections: Collective, enqueues: those that go beside their heads,
  * which have come.  judge: the host waits until all is unpacked; COMM where

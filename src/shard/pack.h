@@ -9,6 +9,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "shard/unpack.h"
 #include "sparse/kjt.h"
@@ -36,6 +37,7 @@ static inline void ts_put_row(char *rows, int64_t n, int id_bytes,
   if (id_bytes == 1) ((uint8_t *)rows)[n] = (uint8_t)row;
   if (id_bytes == 2) ((uint16_t *)(void *)rows)[n] = (uint16_t)row;
   if (id_bytes == 4) ((int32_t *)(void *)rows)[n] = (int32_t)row;
+  if (id_bytes == 8) memcpy(rows + 8 * n, &row, 8); /* at multiples of 4 */
 }
 
 /* ---- a batch ------------------------------------------------------------- */
@@ -43,7 +45,7 @@ static inline void ts_put_row(char *rows, int64_t n, int id_bytes,
 /* Kernels bags_check and bags_offsets. */
 typedef struct ts_pack_feature {
   ts_jagged bags;
-  int64_t rows;     /* ids are in [0, rows) */
+  int64_t rows;     /* ids are in [0, rows); or TS_ROWS_DYNAMIC */
   int64_t *offsets; /* (n_bags + 1) written by bags_offsets: where each bag's
                        ids start, from 0; NULL: not asked for */
   int32_t *lengths; /* (n_bags) NULL, or of bags that came with offsets, which
@@ -81,6 +83,7 @@ typedef struct ts_distinct {
   uint64_t mask;
   int32_t *member_start, *member; /* see ts_bags; NULL: not asked for */
   const int64_t *row0;            /* (n_parts) of sequences cut by rows */
+  bool hashed;                    /* by their keys: as in ts_pack_split */
   int32_t n_parts;
   int64_t *found; /* n, ids of them, then (n_parts + 1) the bags of each part */
 } ts_distinct;
@@ -120,7 +123,8 @@ typedef struct ts_pack_split {
   int32_t first;   /* of its parts among all */
   int32_t n_parts; /* with rows; they come first */
   int32_t n_all;
-  int64_t block;       /* rows of each part but the last, 0: they differ */
+  bool hashed;   /* on the host alone: ids of a dynamic table, by their keys */
+  int64_t block; /* rows of each part but the last, 0: they differ */
   const int64_t *row0; /* (n_all) host memory, as its parts have it */
 } ts_pack_split;
 

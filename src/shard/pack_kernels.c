@@ -5,15 +5,16 @@
 
 #include "runtime/backends.h"
 #include "shard/message.h"
+#include "sparse/index.h"
 
 static ts_err bags_check(const ts_bags_args *a) {
   int64_t before = 0;
   *a->bad = TS_NO_BAD_ID;
   for (int32_t f = 0; f < a->n_features; f++) {
     const ts_jagged *j = &a->features[f].bags;
-    const uint64_t rows = (uint64_t)a->features[f].rows;
+    const int64_t rows = a->features[f].rows;
     for (int64_t k = 0; k < j->n_ids; k++)
-      if ((uint64_t)j->ids[k] >= rows) {
+      if (!ts_id_is_row(j->ids[k], rows)) {
         *a->bad = before + k;
         return TS_OK;
       }
@@ -61,6 +62,7 @@ static void write_rows(const ts_layout *l, const ts_jagged *j, int64_t row0) {
     ts_put_row(l->rows, k, 2, j->ids[k] - row0);
   for (int64_t k = 0; l->id_bytes == 4 && k < n; k++)
     ts_put_row(l->rows, k, 4, j->ids[k] - row0);
+  if (l->id_bytes == 8 && n) memcpy(l->rows, j->ids, (size_t)n * 8);
 }
 
 static void write_lengths(const ts_layout *l, const ts_jagged *j,
@@ -98,6 +100,7 @@ static void write_section(const ts_pack_section *s) {
 
 static inline int32_t part_of(const ts_pack_split *x, int64_t id) {
   int32_t low = 0, high = x->n_parts - 1;
+  if (x->hashed) return ts_index_shard(id, x->n_parts);
   if (x->block) return (int32_t)(id / x->block);
   while (low < high) {
     const int32_t mid = (low + high + 1) / 2;

@@ -3,10 +3,12 @@
 
 #include "base/mem.h"
 #include "shard/sharding.h"
+#include "sparse/index.h"
 #include "sparse/row_optim.h"
 
 int64_t ts_shard_bytes(const ts_table_config *t, const ts_shard *s) {
-  const int64_t row = (int64_t)ts_dtype_bytes(t->dtype) * s->n_cols;
+  const int64_t index = ts_table_is_dynamic(t) ? TS_INDEX_ID_BYTES : 0;
+  const int64_t row = (int64_t)ts_dtype_bytes(t->dtype) * s->n_cols + index;
   return (row + ts_row_state_bytes(t, s->n_cols, true)) * s->n_rows;
 }
 

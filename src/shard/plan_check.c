@@ -94,10 +94,22 @@ static int32_t find_slices(const ts_checker *k, int32_t *first) {
   return n;
 }
 
+/* Every shard has some of the parts that ids are dealt by. */
+static ts_err check_dynamic(const ts_checker *k, const ts_sharding_ops *o) {
+  if (!ts_table_is_dynamic(k->table)) return TS_OK;
+  if (!ts_sharding_takes_dynamic(o))
+    return bad(k, "is not for rows = \"dynamic\": table_wise, row_wise and "
+                  "table_row_wise are");
+  if (k->plan->n_shards > k->table->capacity)
+    return bad(k, "has more shards than rows");
+  return TS_OK;
+}
+
 static ts_err check_shape(const ts_checker *k, const int32_t *first, int32_t n,
                           bool *used) {
   const ts_table_plan *p = k->plan;
   const ts_sharding_ops *o = ts_sharding_find(p->kind);
+  TS_DO(check_dynamic(k, o));
   if (!o->split_columns && n != 1) return bad(k, "is cut by columns");
   if (!o->split_rows && p->n_shards != n) return bad(k, "is cut by rows");
   for (int32_t i = 0; i < n; i++)

@@ -11,6 +11,7 @@ enum { WIDTHS_MAX = 8 };
 static bool makes_sense(const ts_sharding_ops *o, const ts_table_config *t,
                         const ts_nodes *n) {
   if (t->sharding != TS_SHARD_AUTO) return true;
+  if (ts_table_is_dynamic(t) && !ts_sharding_takes_dynamic(o)) return false;
   if (t->pooling == TS_POOL_NONE && !o->sequence) return false;
   if (n->n_ranks == 1) return ts_sharding_is_whole(o) || t->allow.n > 0;
   if (o->on_node == TS_NODE_ANY) return !o->split_rows || t->rows >= n->n_ranks;

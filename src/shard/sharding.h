@@ -96,6 +96,10 @@ typedef struct ts_sharding_ops {
 
 /* NULL: TS_SHARD_AUTO, or none. */
 const ts_sharding_ops *ts_sharding_find(ts_shard_kind);
+/* Dynamic tables are cut by their ids' keys, or not at all. */
+static inline bool ts_sharding_takes_dynamic(const ts_sharding_ops *o) {
+  return o->remote && !o->split_columns;
+}
 /* A table is one shard. */
 static inline bool ts_sharding_is_whole(const ts_sharding_ops *o) {
   return o->remote && !o->split_rows && !o->split_columns;

@@ -163,6 +163,7 @@ static bool alike(const ts_sharding *sharding, const ts_piece *p,
   const ts_table_config *b = table_of(sharding, q->table);
   return p->n_cols == q->n_cols &&
          (p->n_cols == a->dim) == (q->n_cols == b->dim) &&
+         ts_table_is_dynamic(a) == ts_table_is_dynamic(b) &&
          a->dtype == b->dtype && a->ema == b->ema && a->pooling == b->pooling &&
          a->weighted == b->weighted &&
          (a->max_length > 0) == (b->max_length > 0) &&
@@ -175,17 +176,15 @@ static void add_slot(const ts_sharding *sharding, ts_sharding_group *g,
                      ts_tbe_spec *spec, int32_t *table, int32_t p,
                      const ts_shard *shard) {
   const ts_piece *piece = &sharding->pieces[p];
+  const ts_table_config *config = table_of(sharding, piece->table);
   const ts_tbe_table *last =
       spec->n_tables ? &spec->tables[spec->n_tables - 1] : NULL;
   if (!last || last->table_id != piece->table || last->col0 != shard->col0 ||
       last->first_row != shard->row0)
     spec->tables[spec->n_tables++] =
-        (ts_tbe_table){table_of(sharding, piece->table),
-                       piece->table,
-                       shard->row0,
-                       shard->n_rows,
-                       shard->col0,
-                       shard->n_cols};
+        (ts_tbe_table){config,      piece->table,
+                       shard->row0, ts_tbe_rows_of(config, shard->n_rows),
+                       shard->col0, shard->n_cols};
   table[g->n_slots] = spec->n_tables - 1;
   g->piece[g->n_slots++] = p;
 }

@@ -116,6 +116,7 @@ static double message_bytes(const ts_cost *c, int32_t table, bool split,
   const ts_table_config *t = &c->request->config->tables[table];
   const ts_cost_table *x = &c->tables[table];
   const ts_route r = {.n_rows = s->n_rows,
+                      .dynamic = ts_table_is_dynamic(t),
                       .weighted = t->weighted,
                       .positions = split && t->max_length > 0};
   return (double)ts_section_bytes(

@@ -18,6 +18,9 @@
 
 enum { TS_INDEX_PART_BITS = 12, TS_INDEX_PARTS = 1 << TS_INDEX_PART_BITS };
 
+/* At most, of each row's id at a load of .9. */
+enum { TS_INDEX_ID_BYTES = 16 };
+
 /* A row that is none. */
 #define TS_INDEX_NONE UINT32_MAX
 
@@ -28,6 +31,16 @@ static inline uint64_t ts_index_key(int64_t id) {
 /* Its part, in [0, TS_INDEX_PARTS). */
 static inline int32_t ts_index_part(uint64_t key) {
   return (int32_t)(key >> (64 - TS_INDEX_PART_BITS));
+}
+
+/* Shard I of N that hold a table's rows has the parts [first_part(I, N),
+ * first_part(I + 1, N)): whose an id is. */
+static inline int32_t ts_index_shard(int64_t id, int32_t n) {
+  const int64_t part = ts_index_part(ts_index_key(id));
+  return (int32_t)(part * n >> TS_INDEX_PART_BITS);
+}
+static inline int32_t ts_index_first_part(int32_t i, int32_t n) {
+  return (int32_t)(((int64_t)i * TS_INDEX_PARTS + n - 1) / n);
 }
 
 typedef struct ts_index ts_index;

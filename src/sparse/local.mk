@@ -4,7 +4,7 @@ tessera_sources += \
   src/sparse/cache_move.c \
   src/sparse/cache_policy.h \
   src/sparse/entries.h \
-  src/sparse/index.h \
+  src/sparse/index.c src/sparse/index.h \
   src/sparse/isa.h \
   src/sparse/kernels_cache.c \
   src/sparse/kernels.h \
@@ -31,6 +31,7 @@ tessera_sources += \
   src/sparse/tbe_average.c \
   src/sparse/tbe_backward.c \
   src/sparse/tbe_columns.c \
+  src/sparse/tbe_dynamic.c \
   src/sparse/tbe_impl.h \
   src/sparse/tbe_init.c \
   src/sparse/tbe_keep.c \

@@ -42,6 +42,8 @@ static ts_err copy_features(ts_tbe *t, const ts_tbe_spec *s) {
   t->n_features = n;
   TS_DO(ts_mem_many(t->feature_base, n, MISC));
   TS_DO(ts_mem_many(t->zero, n, MISC));
+  TS_DO(ts_mem_many(t->feature_table, n, MISC));
+  for (int32_t f = 0; f < n; f++) t->feature_table[f] = s->feature_table[f];
   for (int32_t f = 0; f < n; f++)
     t->feature_base[f] = t->row_base[s->feature_table[f]];
   return TS_OK;
@@ -124,6 +126,7 @@ ts_err ts_tbe_create(ts_tbe **out, ts_device *device, const ts_kernels *k,
   TS_TRY(copy_features(t, s));
   TS_TRY(find_segments(t, s));
   TS_TRY(create_tier(t, s));
+  TS_TRY(ts_tbe_index_create(t));
   *out = t;
   t = NULL;
 done:
@@ -134,6 +137,7 @@ done:
 void ts_tbe_destroy(ts_tbe *t) {
   if (!t) return;
   if (t->tier) t->tier->ops->destroy(t->tier);
+  ts_tbe_index_destroy(t);
   ts_buffer *buffers[] = {
       &t->keys[0],  &t->keys[1],   &t->order[0], &t->order[1],  &t->bag_of,
       &t->grad_at,  &t->bag_scale, &t->sums,     &t->sum_keys,  &t->stats,
@@ -141,9 +145,10 @@ void ts_tbe_destroy(ts_tbe *t) {
       &t->ahead[0], &t->ahead[1],  &t->touched};
   for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++)
     ts_buffer_reset(buffers[i]);
-  void *arrays[] = {t->tables,      t->row_base, t->feature_base, t->first_col,
-                    t->row_dim,     t->table_id, t->first_row,    t->hyper,
-                    t->table_start, t->segment,  t->zero};
+  void *arrays[] = {t->tables,    t->row_base, t->feature_base,
+                    t->first_col, t->row_dim,  t->table_id,
+                    t->first_row, t->hyper,    t->table_start,
+                    t->segment,   t->zero,     t->feature_table};
   for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
     ts_mem_free(arrays[i]);
   ts_mem_free(t);

@@ -14,7 +14,9 @@
 typedef struct ts_tbe ts_tbe;
 
 /* One table's shard in the group: rows [first_row, first_row + n_rows),
- * columns [col0, col0 + n_cols); all of a group have the same n_cols. */
+ * columns [col0, col0 + n_cols); all of a group have the same n_cols.  Of a
+ * dynamic table n_rows are those of ts_tbe_rows_of, which ids get in any
+ * order, and first_row says nothing. */
 typedef struct ts_tbe_table {
   const ts_table_config *config; /* must outlive the group; checked */
   int32_t table_id;              /* index of the table in the deck */
@@ -73,6 +75,21 @@ ts_err ts_tbe_create(ts_tbe **, ts_device *, const ts_kernels *,
                      const ts_tbe_spec *);
 ts_err ts_tbe_init(ts_tbe *);
 void ts_tbe_destroy(ts_tbe *);
+
+/* Dynamic tables (tbe_dynamic.c).  rows_of: rows of memory for a shard that is
+ * to hold N_ROWS of TABLE's: of dynamic ones more, as ids are not dealt evenly,
+ * and row 0, which is 0 and nobody's; else N_ROWS.
+ *
+ * place: ROWS (n) of IDS (n int64 at any address) of the group's FEATURE.  With
+ * LEARN ids that have none get one, and their initial weights by (seed, table,
+ * id, column) alone; DATA where none is left.  Else they have row 0.  Only in
+ * tasks of the data lane; the host's memory. */
+int64_t ts_tbe_rows_of(const ts_table_config *, int64_t n_rows);
+bool ts_tbe_is_dynamic(const ts_tbe *);
+ts_err ts_tbe_place(ts_tbe *, int32_t feature, int32_t *rows, const void *ids,
+                    int64_t n, bool learn);
+/* Of table T of the group: for checkpoints. */
+struct ts_index *ts_tbe_index(ts_tbe *, int32_t t);
 
 /* Scratch of the backward pass comes from POOL, which is open: for N_IDS ids
  * in N_BAGS bags, WEIGHTED or not.  N_SUMS: of ts_tbe_reduce's or _gather's

@@ -31,6 +31,8 @@ struct ts_tbe {
                                NULL where features are not in tables' order */
   int64_t *segment;         /* (n_tables + 1) scratch of the sort */
   int64_t *zero;            /* (n_features) base of slots */
+  int32_t *feature_table;   /* (n_features) */
+  struct ts_index **index;  /* (n_tables) of dynamic ones; NULL: none are */
   /* scratch of the backward pass, device memory, grown by the lane that runs
    * it */
   ts_buffer keys[2], order[2], bag_of, grad_at, bag_scale;
@@ -50,6 +52,14 @@ struct ts_tbe {
  * group's scratch, in place of rows.  In tasks alone. */
 ts_err ts_tbe_average(ts_tbe *, ts_lookup_args *bags, const ts_tbe_input *in,
                       int64_t at);
+/* tbe_dynamic.c: indexes, empty. */
+ts_err ts_tbe_index_create(ts_tbe *);
+void ts_tbe_index_destroy(ts_tbe *);
+/* tbe_init.c: initial weights of rows ROW[PLACE[i]] (n) of table T, which are
+ * those of IDS[PLACE[i]]; states 0.  Row 0: all is 0. */
+void ts_tbe_draw(ts_tbe *, int32_t t, const uint32_t *row, const int64_t *ids,
+                 const int64_t *place, int64_t n);
+void ts_tbe_clear_first(ts_tbe *, int32_t t);
 /* Grows the scratch for N entries of N_BAGS bags. */
 ts_err ts_tbe_reserve(ts_tbe *, int64_t n, int64_t n_bags);
 /* The part of the update's arguments that depends on the group alone. */

@@ -69,6 +69,7 @@ ts_err ts_stage_input_begin(ts_trainer *t, ts_inflight *c, int stop) {
       .n = batch ? batch->n : 0,
       .done = !batch && c->read == TS_OK,
       .weight_sum = batch ? batch->weight_sum : 0,
+      .learns = batch && batch->training,
       .n_targets = batch && batch->all_items ? batch->all_items->n_targets : 0};
   c->begun = true;
   TS_DO(wait_for_last(t, c));

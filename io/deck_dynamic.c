@@ -1,0 +1,46 @@
+/* deck_dynamic.c - rows = "dynamic": ids are any 64-bit number, and a table has
+ * as many rows as its capacity says. */
+#include <string.h>
+
+#include "base/kinds.h"
+#include "io/deck_impl.h"
+
+/* What a dynamic table can't have; NULL: nothing is wrong. */
+static const char *refused(const ts_config *c, const ts_table_config *x) {
+  static const ts_shard_kind kinds[] = {TS_SHARD_AUTO, TS_SHARD_TABLE_WISE,
+                                        TS_SHARD_ROW_WISE,
+                                        TS_SHARD_TABLE_ROW_WISE};
+  bool cut = false;
+  for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+    cut |= x->sharding == kinds[i];
+  if (!cut) return "sharding table_wise, row_wise or table_row_wise";
+  if (x->optimizer.kind && !strcmp(x->optimizer.kind, "none"))
+    return "an optimizer of rows, not \"none\"";
+  if (x->init_kind && !strcmp(x->init_kind, "file"))
+    return "init.kind uniform, normal or constant";
+  if (x->ema) return "ema = false";
+  if (ts_table_is_slow(x)) return "kernel \"fused\"";
+  if (c->checkpoint.delta_every) return "checkpoint.delta_every = 0";
+  return NULL;
+}
+
+void ts_deck_check_dynamic(ts_deck *d, int32_t t) {
+  ts_table_config *x = &d->config->tables[t];
+  const config_setting_t *s = d->origin[t];
+  const char *name = x->name ? x->name : "";
+  const bool dynamic = x->rows == TS_ROWS_DYNAMIC;
+  if (dynamic && !x->capacity)
+    ts_deck_error(d, s,
+                  "table %.80s: rows = \"dynamic\" needs capacity, how many "
+                  "ids have a row, on all ranks together",
+                  name);
+  if (!dynamic && x->capacity)
+    ts_deck_error(d, s, "table %.80s: capacity is for rows = \"dynamic\"",
+                  name);
+  if (!dynamic || !x->capacity) return;
+  x->rows = x->capacity;
+  const char *needs = refused(d->config, x);
+  if (needs)
+    ts_deck_error(d, s, "table %.80s: rows = \"dynamic\" takes %s", name,
+                  needs);
+}

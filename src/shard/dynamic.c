@@ -1,0 +1,28 @@
+/* dynamic.c - ids of dynamic tables become rows where their shards are: between
+ * the arrival of a batch and its unpacking. */
+#include "shard/message.h"
+
+/* All ranks' batches are of one kind. */
+static bool learns(const ts_ebc_batch *fl) {
+  for (int r = 0; r < fl->ebc->n_ranks; r++)
+    if (fl->statuses[r].n > 0 && fl->statuses[r].learns) return true;
+  return false;
+}
+
+ts_err ts_dynamic_place(ts_sharding_batch *lf, int32_t g) {
+  const ts_sharding_group *group = &lf->sharding->groups[g];
+  const ts_unpack_args *a = &lf->unpack[g];
+  const int64_t *starts = lf->starts[g].ptr;
+  const bool learn = learns(lf->ebc_batch);
+  int32_t slot = 0;
+  if (!ts_tbe_is_dynamic(group->tbe)) return TS_OK;
+  for (int32_t i = 0; i < a->n_parts; i++) {
+    ts_unpack_part *p = (ts_unpack_part *)(uintptr_t)&a->parts[i]; /* ours */
+    while (slot + 1 < group->n_slots && p->first_bag >= starts[slot + 1])
+      slot++;
+    TS_DO(ts_tbe_place(group->tbe, slot, a->rows + p->first_id, p->ids,
+                       p->n_ids, learn));
+    p->ids = NULL;
+  }
+  return TS_OK;
+}
