@@ -73,7 +73,8 @@ typedef struct ts_ckpt_point {
   int64_t number; /* of files that it builds on; 0: a full one */
 } ts_ckpt_point;
 
-typedef struct ts_ckpt {
+typedef struct ts_ckpt ts_ckpt;
+struct ts_ckpt {
   int64_t step;
   ts_ckpt_kind kind;
   ts_ckpt_point parent; /* of one that is not full */
@@ -88,7 +89,11 @@ typedef struct ts_ckpt {
   void **own; /* memory that pieces point to, to be freed with it */
   int32_t n_own;
   ts_staging staging; /* of what lies separate from the host's memory */
-} ts_ckpt;
+  /* Of PATH, which is being loaded, all values are known, and no item is: how
+   * many rows it has may depend on them.  NULL: on nothing.  Local. */
+  ts_err (*arrived)(ts_ckpt *, const char *path, void *arg);
+  void *arg;
+};
 
 /* Items may point to memory of DEVICE; it goes through the host's in bounded
  * pieces.  Once, or never: all is the host's.  Local. */

@@ -238,6 +238,7 @@ static ts_err load_local(ts_ckpt *c, const char *path, bool subset,
   r.staging = &c->staging;
   TS_TRY(check_names(&r, c, subset));
   TS_TRY(read_values(&r, c));
+  if (c->arrived) TS_TRY(c->arrived(c, path, c->arg));
   for (int32_t i = 0; i < c->n_items; i++) {
     const bool there = is_there(&r, &c->items[i]);
     n_absent += !there && c->items[i].optional;

@@ -88,8 +88,10 @@ int64_t ts_tbe_rows_of(const ts_table_config *, int64_t n_rows);
 bool ts_tbe_is_dynamic(const ts_tbe *);
 ts_err ts_tbe_place(ts_tbe *, int32_t feature, int32_t *rows, const void *ids,
                     int64_t n, bool learn);
-/* Of table T of the group: for checkpoints. */
+/* For checkpoints: the index of table T of the group, and that of IDS (n)
+ * alone, which have the rows from 1 on; the lanes are idle. */
 struct ts_index *ts_tbe_index(ts_tbe *, int32_t t);
+ts_err ts_tbe_learn(ts_tbe *, int32_t t, const int64_t *ids, int64_t n);
 
 /* Scratch of the backward pass comes from POOL, which is open: for N_IDS ids
  * in N_BAGS bags, WEIGHTED or not.  N_SUMS: of ts_tbe_reduce's or _gather's

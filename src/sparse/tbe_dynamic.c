@@ -52,6 +52,19 @@ struct ts_index *ts_tbe_index(ts_tbe *t, int32_t i) {
 /* Ids that are placed at a time. */
 enum { SOME = 1024 };
 
+ts_err ts_tbe_learn(ts_tbe *t, int32_t i, const int64_t *ids, int64_t n) {
+  int64_t fresh[SOME], n_fresh;
+  uint32_t row[SOME];
+  ts_index_destroy(t->index[i]);
+  t->index[i] = NULL;
+  TS_DO(ts_index_create(&t->index[i], 1, t->tables[i].n_rows - 1));
+  for (int64_t k = 0; k < n; k += SOME) {
+    const int64_t m = n - k < SOME ? n - k : SOME;
+    TS_DO(ts_index_insert(t->index[i], row, ids + k, m, fresh, &n_fresh));
+  }
+  return TS_OK;
+}
+
 static ts_err full(const ts_tbe *t, int32_t i, const int64_t *id) {
   const ts_table_config *c = t->tables[i].config;
   return ts_fail(TS_ERR_DATA,

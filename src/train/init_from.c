@@ -17,6 +17,7 @@
 #include "io/tensors.h"
 #include "train/planning.h"
 #include "train/state_dense.h"
+#include "train/state_ids.h"
 
 typedef struct ts_matching {
   const char *path;
@@ -147,6 +148,11 @@ static ts_err match_table(ts_matching *m, const ts_table_config *c,
     const int32_t k = feature_there(m, c, name);
     const bool is_here = ts_source_words(m->train, first + i, &here);
     const bool is_there = k >= 0 && ts_vocabularies_words(m->words, k, &there);
+    if (ts_table_is_dynamic(c) && (is_here || is_there))
+      return ts_fail(TS_ERR_DECK,
+                     "checkpoint.init_from: table %s: rows = \"dynamic\" go by "
+                     "ids, and those of a vocabulary are other words' in %s",
+                     c->name, m->path);
     if (is_here != is_there) return one_sided(m, c, is_here);
     if (is_here) TS_DO(match_feature(m, c, item, &here, &there, &n));
   }
@@ -281,10 +287,16 @@ ts_err ts_trainer_init_from(ts_trainer *t, const ts_source *train,
   TS_TRY(ts_trainer_describe_weights(t, &ckpt, state));
   TS_TRY(ts_settle(t, match_words(&m, &ckpt)));
   if (state) TS_TRY(ts_settle(t, ts_state_move_means(t, TS_MEANS_BEGIN)));
+  if (ts_path_is_safetensors(path) && ckpt.arrived)
+    TS_THROW(TS_ERR_DECK,
+             "checkpoint.init_from: %s: such a file has rows by number, and "
+             "rows = \"dynamic\" go by ids",
+             path);
   if (ts_path_is_safetensors(path))
     TS_TRY(ts_ckpt_load_tensors(&ckpt, path, &missing, &left, t->control));
   else
     TS_TRY(ts_ckpt_load(&ckpt, path, true, &missing, t->control));
+  TS_TRY(ts_state_ids_take(t, &ckpt));
   TS_TRY(ts_settle(t, ts_ebc_reload(t->ebc)));
   ts_parallel_touch(t->dense);
   if (state) {

@@ -14,6 +14,7 @@
 #include "io/split.h"
 #include "train/planning.h"
 #include "train/state_dense.h"
+#include "train/state_ids.h"
 #include "train/state_tables.h"
 
 /* ---- values -------------------------------------------------------------- */
@@ -233,6 +234,7 @@ ts_err ts_trainer_load(ts_trainer *t, const char *path, ts_run_state *state,
   if (taken->text && !t->training)
     TS_TRY(ts_settle(
         t, ts_ebc_take_averages(t->ebc, ts_state_step(&ckpt), t->compute)));
+  if (taken->text) TS_TRY(ts_state_ids_take(t, &ckpt));
   TS_TRY(ts_settle(t, ts_ebc_reload(t->ebc)));
   if (!taken->text) goto done;
   TS_TRY(ts_settle(t, ts_state_look_averages(t, &ckpt, taken->text)));

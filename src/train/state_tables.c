@@ -11,6 +11,8 @@
 
 #include "base/mem.h"
 #include "dense/param_optim.h"
+#include "sparse/index.h"
+#include "train/state_ids.h"
 
 /* Items of table I are at items[first[i]] (weights) and after it (states from
  * first_state on); every rank lists all tables, also those of which it holds
@@ -22,10 +24,11 @@ typedef struct ts_describe {
   bool with_state;
   /* For a delta; shards of all tables are numbered, those of table I from
    * shard[i] on. */
-  int64_t *shard;  /* (n_tables + 1) */
-  int64_t *n;      /* (shards) rows of each that have changed */
-  uint32_t **rows; /* (shards) which, of this rank's */
-  int64_t bytes;   /* of this rank's */
+  int64_t *shard;    /* (n_tables + 1) */
+  int64_t *n;        /* (shards) rows of each that have changed */
+  uint32_t **rows;   /* (shards) which, of this rank's */
+  int64_t bytes;     /* of this rank's */
+  ts_state_ids *ids; /* of dynamic tables */
 } ts_describe;
 
 /* Rows that this rank writes of a shard: all, or where every rank has all of
@@ -91,6 +94,16 @@ static int64_t place_of(const ts_describe *d, int32_t table,
   return sum;
 }
 
+static bool is_dynamic(const ts_describe *d, int32_t table) {
+  return ts_table_is_dynamic(&d->t->config->tables[table]);
+}
+
+/* Rows of the items of table I. */
+static int64_t n_rows_of(const ts_describe *d, int32_t i) {
+  if (is_dynamic(d, i)) return d->ids->tables[i].start[TS_INDEX_PARTS];
+  return is_delta(d) ? place_of(d, i, NULL) : d->t->config->tables[i].rows;
+}
+
 /* ---- items --------------------------------------------------------------- */
 
 /* Without state: those of a mean, where it takes the rows' place. */
@@ -100,13 +113,19 @@ static int first_state(const ts_describe *d, const ts_row_optim *optim) {
                                             : optim->n_states;
 }
 
-/* Which rows a table's are, where they are not all. */
-static ts_err add_list(ts_describe *d, const char *full, int64_t rows) {
+/* Which rows a table's are, where they are not all, or which ids. */
+static ts_err add_list(ts_describe *d, int32_t i, const char *full,
+                       int64_t rows) {
   ts_err err = TS_OK;
   ts_str name = {0};
   ts_ckpt_item *item;
-  if (!is_delta(d)) return TS_OK;
-  TS_TRY(ts_str_append(&name, "delta/rows/%s", full));
+  if (is_dynamic(d, i))
+    TS_TRY(
+        ts_str_append(&name, "dynamic/%s/ids", d->t->config->tables[i].name));
+  else if (is_delta(d))
+    TS_TRY(ts_str_append(&name, "delta/rows/%s", full));
+  else
+    return TS_OK;
   TS_TRY(ts_ckpt_add_item(d->ckpt, name.text, TS_I64, rows, 0, &item));
 done:
   ts_str_reset(&name);
@@ -121,9 +140,9 @@ static ts_err add_table(ts_describe *d, int32_t i) {
   ts_optim_config own;
   ts_str full = {0}, name = {0};
   ts_ckpt_item *item;
-  const int64_t rows = is_delta(d) ? place_of(d, i, NULL) : c->rows;
+  const int64_t rows = n_rows_of(d, i);
   TS_TRY(ts_param_table_name(&full, c));
-  TS_TRY(add_list(d, full.text, rows));
+  TS_TRY(add_list(d, i, full.text, rows));
   d->first[i] = d->ckpt->n_items;
   if (dense) TS_TRY(ts_param_optim_named(&own, d->t->config, full.text));
   const int n_states = dense ? ts_dense_optim_n_states(&own) : optim.n_states;
@@ -218,9 +237,29 @@ static ts_err add_touched(void *arg, int32_t table, const ts_shard *s,
   return TS_OK;
 }
 
+/* Of a dynamic table: by ids. */
+static ts_err add_ids(const ts_describe *d, int32_t table, ts_tbe *tbe,
+                      int32_t number) {
+  ts_ids *x = &d->ids->tables[table];
+  const int n_states = ts_tbe_optim(tbe)->n_states;
+  const int first = first_state(d, ts_tbe_optim(tbe));
+  ts_ckpt_item *items = &d->ckpt->items[x->first];
+  const int64_t place = ts_ids_place(x);
+  TS_DO(ts_ckpt_add_piece(items, true, false, place, x->n, x->ids));
+  for (int k = first - 1; k < n_states; k++) {
+    int32_t cols;
+    ts_dtype dtype;
+    void *rows = ts_tbe_rows(tbe, number, k < first ? -1 : k, &cols, &dtype);
+    TS_DO(ts_ckpt_add_gathered(&items[2 + k - first], place, x->n, rows,
+                               x->rows));
+  }
+  return TS_OK;
+}
+
 static ts_err add_shard(void *arg, int32_t table, const ts_shard *s,
                         ts_tbe *tbe, int32_t number) {
   ts_describe *d = arg;
+  if (is_dynamic(d, table)) return add_ids(d, table, tbe, number);
   const ts_row_optim *optim = ts_tbe_optim(tbe);
   const int first = first_state(d, optim);
   int64_t row0, n_rows;
@@ -260,8 +299,12 @@ static ts_err describe(ts_describe *d) {
   for (int32_t i = 0; i < t->config->n_tables; i++) {
     const int32_t before = d->ckpt->n_items;
     TS_DO(add_table(d, i));
+    d->ids->tables[i].first = before;
+    d->ids->tables[i].n_items = d->ckpt->n_items - before;
     for (int32_t k = before; k < d->ckpt->n_items; k++)
       TS_DO(add_columns(d, i, &d->ckpt->items[k]));
+    if (is_dynamic(d, i))
+      ts_ckpt_is_copy(&d->ckpt->items[before], d->t->n_ranks);
   }
   TS_DO(ts_ebc_each_shard(t->ebc, is_delta(d) ? add_touched : add_shard, d));
   if (is_delta(d)) own_items(d, from);
@@ -301,6 +344,7 @@ static ts_err choose(ts_describe *d) {
 ts_err ts_state_tables(ts_trainer *t, ts_ckpt *ckpt, bool with_state) {
   ts_err err = TS_OK;
   ts_describe d = {.t = t, .ckpt = ckpt, .with_state = with_state};
+  TS_TRY(ts_state_ids_find(t, ckpt, &d.ids));
   if (is_delta(&d)) TS_TRY(choose(&d));
   TS_TRY(ts_settle(t, describe(&d)));
 done:

@@ -1,0 +1,194 @@
+/* state_ids.c - the ids of dynamic tables, to a checkpoint and back. */
+#include "train/state_ids.h"
+
+#include <string.h>
+
+#include "base/mem.h"
+#include "dense/param_optim.h"
+#include "sparse/index.h"
+
+static const char *name_of(const ts_trainer *t, int32_t i) {
+  return t->config->tables[i].name;
+}
+
+static bool is_dynamic(const ts_trainer *t, int32_t i) {
+  return ts_table_is_dynamic(&t->config->tables[i]);
+}
+
+/* ---- as they are --------------------------------------------------------- */
+
+static ts_err find_shard(void *arg, int32_t table, const ts_shard *s,
+                         ts_tbe *tbe, int32_t number) {
+  const ts_state_ids *x = arg;
+  ts_ids *d = &x->tables[table];
+  const ts_table_plan *p = &x->trainer->plan->tables[table];
+  if (!is_dynamic(x->trainer, table)) return TS_OK;
+  d->tbe = tbe;
+  d->number = number;
+  d->shard = (int32_t)(s - p->shards);
+  d->n_shards = p->n_shards;
+  d->n = ts_index_n(ts_tbe_index(tbe, number));
+  return TS_OK;
+}
+
+/* This rank's ids, counted by their parts. */
+static ts_err list(ts_ckpt *ckpt, ts_ids *d) {
+  TS_DO(ts_ckpt_own(ckpt, (size_t)d->n * 8, (void **)&d->ids));
+  TS_DO(ts_ckpt_own(ckpt, (size_t)d->n * 4, (void **)&d->rows));
+  TS_DO(ts_index_list(ts_tbe_index(d->tbe, d->number), d->ids, d->rows));
+  for (int64_t k = 0; k < d->n; k++)
+    d->start[1 + ts_index_part(ts_index_key(d->ids[k]))]++;
+  return TS_OK;
+}
+
+static ts_err list_all(ts_trainer *t, ts_ckpt *ckpt, ts_state_ids *x) {
+  TS_DO(ts_ebc_each_shard(t->ebc, find_shard, x));
+  for (int32_t i = 0; i < t->config->n_tables; i++) {
+    ts_ids *d = &x->tables[i];
+    if (!is_dynamic(t, i)) continue;
+    TS_DO(ts_ckpt_own(ckpt, (TS_INDEX_PARTS + 1) * sizeof *d->start,
+                      (void **)&d->start));
+    if (d->tbe) TS_DO(list(ckpt, d));
+  }
+  return TS_OK;
+}
+
+static ts_err add_starts(ts_ckpt *ckpt, const ts_state_ids *x, int32_t i) {
+  ts_err err = TS_OK;
+  ts_str path = {0};
+  int64_t *start = x->tables[i].start;
+  for (int32_t p = 0; p < TS_INDEX_PARTS; p++) start[p + 1] += start[p];
+  TS_TRY(ts_str_append(&path, "meta/dynamic/%s", name_of(x->trainer, i)));
+  TS_TRY(ts_ckpt_add_value(ckpt, path.text, TS_I64, TS_INDEX_PARTS + 1, start));
+done:
+  ts_str_reset(&path);
+  return err;
+}
+
+int64_t ts_ids_place(const ts_ids *d) {
+  return d->start[ts_index_first_part(d->shard, d->n_shards)];
+}
+
+/* ---- those of a file ----------------------------------------------------- */
+
+static ts_err bad(const ts_state_ids *x, int32_t i, const char *path) {
+  return ts_fail(TS_ERR_CKPT, "%s: the ids of table %s are damaged", path,
+                 name_of(x->trainer, i));
+}
+
+/* Where the parts begin in the file; NULL: it says nothing of the table, or
+ * what makes no sense. */
+static const int64_t *starts_of(const ts_ckpt *ckpt, const char *name) {
+  char path[1024];
+  snprintf(path, sizeof path, "meta/dynamic/%.900s", name);
+  const ts_ckpt_value *v = ts_ckpt_value_of(ckpt, path);
+  if (!v || v->dtype != TS_I64 || v->n != TS_INDEX_PARTS + 1) return NULL;
+  const int64_t *start = v->ptr;
+  for (int32_t p = 0; p < TS_INDEX_PARTS; p++)
+    if (start[p] < 0 || start[p + 1] < start[p]) return NULL;
+  return start[0] == 0 ? start : NULL;
+}
+
+/* This rank's ids go to the rows after the first, as they come. */
+static ts_err read_to(ts_ckpt *ckpt, ts_ids *d, int64_t place) {
+  ts_ckpt_item *items = &ckpt->items[d->first];
+  const int n_states = ts_tbe_optim(d->tbe)->n_states;
+  TS_DO(ts_ckpt_own(ckpt, (size_t)d->n * 8, (void **)&d->ids));
+  TS_DO(ts_ckpt_add_piece(items, false, true, place, d->n, d->ids));
+  for (int32_t k = 1; k < d->n_items; k++) {
+    int32_t cols;
+    ts_dtype dtype;
+    const int state = k == 1 ? -1 : n_states - d->n_items + k;
+    char *rows = ts_tbe_rows(d->tbe, d->number, state, &cols, &dtype);
+    rows += (size_t)cols * ts_dtype_bytes(dtype);
+    TS_DO(ts_ckpt_add_piece(&items[k], false, true, place, d->n, rows));
+  }
+  return TS_OK;
+}
+
+static ts_err arrive(ts_state_ids *x, ts_ckpt *ckpt, int32_t i,
+                     const char *path) {
+  ts_ids *d = &x->tables[i];
+  const ts_table_config *c = &x->trainer->config->tables[i];
+  const int64_t *start = starts_of(ckpt, c->name);
+  if (!start)
+    return ts_fail(TS_ERR_CKPT,
+                   "%s: has no ids for table %s, whose rows are \"dynamic\"",
+                   path, c->name);
+  if (start[TS_INDEX_PARTS] > c->capacity)
+    return ts_fail(TS_ERR_DECK,
+                   "table %s: capacity = %lld, but %s has rows of %lld ids",
+                   c->name, (long long)c->capacity, path,
+                   (long long)start[TS_INDEX_PARTS]);
+  for (int32_t k = 0; k < d->n_items; k++) {
+    ckpt->items[d->first + k].rows = start[TS_INDEX_PARTS];
+    ckpt->items[d->first + k].n_read = 0;
+  }
+  if (!d->tbe) return TS_OK;
+  const int64_t from = start[ts_index_first_part(d->shard, d->n_shards)];
+  d->n = start[ts_index_first_part(d->shard + 1, d->n_shards)] - from;
+  if (d->n > ts_tbe_table_of(d->tbe, d->number)->n_rows - 1)
+    return bad(x, i, path);
+  return read_to(ckpt, d, from);
+}
+
+static ts_err arrived(ts_ckpt *ckpt, const char *path, void *arg) {
+  ts_state_ids *x = arg;
+  for (int32_t i = 0; i < x->trainer->config->n_tables; i++)
+    if (is_dynamic(x->trainer, i)) TS_DO(arrive(x, ckpt, i, path));
+  return TS_OK;
+}
+
+/* Ids by ascending keys of the shard's parts are what list gives. */
+static bool are_whole(const ts_ids *d) {
+  const int32_t first = ts_index_first_part(d->shard, d->n_shards);
+  const int32_t end = ts_index_first_part(d->shard + 1, d->n_shards);
+  for (int64_t k = 0; k < d->n; k++) {
+    const uint64_t key = ts_index_key(d->ids[k]);
+    const int32_t part = ts_index_part(key);
+    if (part < first || part >= end) return false;
+    if (k && key <= ts_index_key(d->ids[k - 1])) return false;
+  }
+  return true;
+}
+
+static ts_err take(const ts_state_ids *x, int32_t i) {
+  const ts_ids *d = &x->tables[i];
+  if (!d->tbe) return TS_OK;
+  if (!are_whole(d)) return bad(x, i, "the checkpoint");
+  return ts_tbe_learn(d->tbe, d->number, d->ids, d->n);
+}
+
+static ts_err take_all(const ts_state_ids *x) {
+  for (int32_t i = 0; i < x->trainer->config->n_tables; i++)
+    if (is_dynamic(x->trainer, i)) TS_DO(take(x, i));
+  return TS_OK;
+}
+
+ts_err ts_state_ids_take(ts_trainer *t, ts_ckpt *ckpt) {
+  return ckpt->arrived ? ts_settle(t, take_all(ckpt->arg)) : TS_OK;
+}
+
+ts_err ts_state_ids_find(ts_trainer *t, ts_ckpt *ckpt, ts_state_ids **out) {
+  ts_state_ids *x = NULL;
+  bool any = false;
+  const int32_t n = t->config->n_tables;
+  ts_err err = ts_ckpt_own(ckpt, sizeof *x, (void **)&x);
+  if (err == TS_OK)
+    err = ts_ckpt_own(ckpt, (size_t)n * sizeof *x->tables, (void **)&x->tables);
+  for (int32_t i = 0; i < n; i++) any |= is_dynamic(t, i);
+  if (err == TS_OK) x->trainer = t;
+  if (err == TS_OK) err = list_all(t, ckpt, x);
+  TS_DO(ts_settle(t, err));
+  for (int32_t i = 0; i < n; i++) {
+    if (!is_dynamic(t, i)) continue;
+    TS_DO(ts_comm_sum_i64(t->control, x->tables[i].start + 1, TS_INDEX_PARTS));
+    TS_DO(ts_settle(t, add_starts(ckpt, x, i)));
+  }
+  if (any) {
+    ckpt->arrived = arrived;
+    ckpt->arg = x;
+  }
+  *out = x;
+  return TS_OK;
+}

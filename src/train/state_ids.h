@@ -1,0 +1,39 @@
+/* state_ids.h - which ids the rows of dynamic tables are, in a checkpoint.
+ *
+ * A dynamic table's items have a row for each id that has one, on all ranks, by
+ * ascending key (sparse/index.h): so each shard's rows follow each other, on
+ * any number of ranks.  Item dynamic/TABLE/ids has the ids, and value
+ * meta/dynamic/TABLE the places where each of the keys' parts begins.
+ * Functions are Local unless they say Collective or Enqueues. */
+#pragma once
+
+#include "train/trainer.h"
+
+/* Of one table. */
+typedef struct ts_ids {
+  int64_t *start; /* (TS_INDEX_PARTS + 1) places of the parts, of all ranks */
+  /* What this rank has of it; tbe NULL: nothing. */
+  ts_tbe *tbe;
+  int32_t number;          /* of the table in it */
+  int32_t shard, n_shards; /* which of them */
+  int64_t n;               /* ids, and their places from start's on */
+  int64_t *ids;            /* (n) */
+  uint32_t *rows;          /* (n) in the shard */
+  int32_t first;           /* number of its item of ids; weights and states of
+                              optimizers follow it */
+  int32_t n_items;
+} ts_ids;
+
+typedef struct ts_state_ids {
+  ts_trainer *trainer;
+  ts_ids *tables; /* (n_tables); those without start are not dynamic */
+} ts_state_ids;
+
+/* The tables as they are; memory of the checkpoint.  CKPT, as it is loaded,
+ * gets the rows of its file.  Collective. */
+ts_err ts_state_ids_find(ts_trainer *, ts_ckpt *, ts_state_ids **);
+/* Places of a table's own ids among all. */
+int64_t ts_ids_place(const ts_ids *);
+/* Once CKPT is loaded: its ids have the rows that were read.  An error on one
+ * rank is all ranks'.  Collective. */
+ts_err ts_state_ids_take(ts_trainer *, ts_ckpt *);
