@@ -22,7 +22,7 @@ ts_err ts_ckpt_add_item(ts_ckpt *c, const char *name, ts_dtype dtype,
 
 ts_err ts_ckpt_add_piece(ts_ckpt_item *item, bool write, bool read,
                          int64_t row0, int64_t n_rows, void *ptr) {
-  const ts_ckpt_piece piece = {row0, n_rows, ptr, false};
+  const ts_ckpt_piece piece = {.row0 = row0, .n_rows = n_rows, .ptr = ptr};
   if (write) {
     TS_DO(grow(&item->write, item->n_write, sizeof *item->write));
     item->write[item->n_write++] = piece;
@@ -31,6 +31,13 @@ ts_err ts_ckpt_add_piece(ts_ckpt_item *item, bool write, bool read,
     TS_DO(grow(&item->read, item->n_read, sizeof *item->read));
     item->read[item->n_read++] = piece;
   }
+  return TS_OK;
+}
+
+ts_err ts_ckpt_add_gathered(ts_ckpt_item *item, int64_t row0, int64_t n_rows,
+                            void *ptr, const uint32_t *at) {
+  TS_DO(ts_ckpt_add_piece(item, true, false, row0, n_rows, ptr));
+  item->write[item->n_write - 1].at = at;
   return TS_OK;
 }
 

@@ -14,11 +14,14 @@
 #include "runtime/staging.h"
 
 /* Rows [row0, row0 + n_rows) of an item in this rank's memory, rows of
- * item.cols elements following each other. */
+ * item.cols elements (cols 0: one) following each other, or scattered. */
 typedef struct ts_ckpt_piece {
   int64_t row0, n_rows;
   void *ptr;
-  bool copied; /* ptr is a copy's: the caller may change its own rows */
+  bool copied;        /* ptr is a copy's: the caller may change its own rows */
+  const uint32_t *at; /* NULL, or (n_rows) borrowed, the host's: row row0 + i
+                         of the item is row at[i] of what ptr points to.  Only
+                         of a piece that is written */
 } ts_ckpt_piece;
 
 /* Columns [col0, col0 + n_cols) of rows [row0, row0 + n_rows), on RANK. */
@@ -104,6 +107,13 @@ ts_err ts_ckpt_add_item(ts_ckpt *, const char *name, ts_dtype, int64_t rows,
 /* write: this rank writes them; read: this rank wants them. */
 ts_err ts_ckpt_add_piece(ts_ckpt_item *, bool write, bool read, int64_t row0,
                          int64_t n_rows, void *ptr);
+/* This rank writes rows that lie scattered, as in a hash table: row row0 + i is
+ * row at[i] of what PTR points to, which may have rows that nobody writes.  AT,
+ * and the rows, stay as they are until the item is written or copied; AT may be
+ * of ts_ckpt_own.  Of a device's memory each row is a transfer of its own.
+ * Local. */
+ts_err ts_ckpt_add_gathered(ts_ckpt_item *, int64_t row0, int64_t n_rows,
+                            void *ptr, const uint32_t *at);
 ts_err ts_ckpt_add_columns(ts_ckpt_item *, ts_ckpt_columns);
 /* The rows of the item, which are some of a table's, lie in memory of the
  * checkpoint's own: nobody changes them, so none are copied.  The same on all

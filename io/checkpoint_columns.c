@@ -124,7 +124,8 @@ static ts_err take_turn(ts_turns *t, int64_t k, ts_err *local) {
   const int64_t end = turn_of(t, k, ts_comm_rank(t->s->comm), &from);
   if (end == from || *local != TS_OK) return TS_OK;
   weave(t, from, end);
-  const ts_ckpt_piece piece = {from, end - from, t->rows, false};
+  const ts_ckpt_piece piece = {
+      .row0 = from, .n_rows = end - from, .ptr = t->rows};
   *local = ts_ckpt_write_rows(t->s, t->i, &piece);
   return TS_OK;
 }

@@ -88,7 +88,7 @@ static ts_err write_rows(ts_compacting *k, ts_saver *s, int32_t i, int64_t row0,
                          int64_t n_rows) {
   const ts_ckpt_item *item = &k->c.items[i];
   const ts_ckpt_columns part = {.row0 = row0, .n_rows = n_rows, .ptr = k->rows};
-  const ts_ckpt_piece piece = {row0, n_rows, k->rows, false};
+  const ts_ckpt_piece piece = {.row0 = row0, .n_rows = n_rows, .ptr = k->rows};
   k->broken = 1;
   TS_DO(ts_ckpt_read_over(&k->reader, &k->over, &k->stored, item, &part, true));
   k->broken = 0;

@@ -67,24 +67,32 @@ int64_t ts_ckpt_own_room(const ts_ckpt *c, int rank) {
   return own_bytes(c, rank, UNIT, true);
 }
 
-static void copy(const ts_copying *k, char *to, const void *from, int64_t n) {
+/* Bytes [from, from + n) of P's rows, of ROW bytes each, in the host's memory.
+ */
+static void copy(const ts_copying *k, char *to, const ts_ckpt_piece *p,
+                 int64_t row, int64_t from, int64_t n) {
   const int64_t least = n / k->n_threads + 1;
   const int64_t part = padded(least > 1 << 20 ? least : 1 << 20, UNIT);
   const int64_t n_parts = (n + part - 1) / part;
 #pragma omp parallel for num_threads(k->n_threads) if (n_parts > 1)
-  for (int64_t i = 0; i < n_parts; i++)
-    ts_mem_stream(to + i * part, (const char *)from + i * part,
-                  (size_t)(i + 1 < n_parts ? part : n - i * part));
+  for (int64_t i = 0; i < n_parts; i++) {
+    const int64_t at = i * part, here = i + 1 < n_parts ? part : n - at;
+    if (p->at)
+      ts_ckpt_gather(to + at, p, row, from + at, here);
+    else
+      ts_mem_stream(to + at, (const char *)p->ptr + from + at, (size_t)here);
+  }
 }
 
-/* Copies N bytes into the room, a part on each thread. */
-static void *take(ts_copying *k, const void *from, int64_t n) {
+/* Copies those bytes into the room, a part on each thread. */
+static void *take(ts_copying *k, const ts_ckpt_piece *p, int64_t row,
+                  int64_t from, int64_t n) {
   char *to = k->room + k->used;
   ts_staging *s = &k->c->staging;
-  if (!ts_staging_is_remote(s, from))
-    copy(k, to, from, n);
+  if (!ts_staging_is_remote(s, p->ptr))
+    copy(k, to, p, row, from, n);
   else if (k->err == TS_OK)
-    k->err = ts_staging_get(s, to, from, (size_t)n);
+    k->err = ts_ckpt_bring(s, to, p, row, from, n);
   k->used += padded(n, UNIT);
   k->left -= padded(n, UNIT);
   k->copied += n;
@@ -126,6 +134,7 @@ static ts_err copy_columns(ts_copying *k, ts_ckpt_item *item, int64_t turns) {
     const int64_t row = ts_columns_row_bytes(item, c),
                   end = c->row0 + c->n_rows;
     const int64_t start = c->row0 > from ? c->row0 : from;
+    const ts_ckpt_piece own = {.ptr = c->ptr};
     ts_ckpt_columns before = *c, copy = *c;
     if (start >= end) {
       cut[n++] = *c;
@@ -135,8 +144,7 @@ static ts_err copy_columns(ts_copying *k, ts_ckpt_item *item, int64_t turns) {
     copy.row0 = start;
     copy.n_rows = end - start;
     if (c->rank == k->rank)
-      copy.ptr = take(k, (const char *)c->ptr + before.n_rows * row,
-                      copy.n_rows * row);
+      copy.ptr = take(k, &own, row, before.n_rows * row, copy.n_rows * row);
     if (before.n_rows) cut[n++] = before;
     cut[n++] = copy;
   }
@@ -149,20 +157,23 @@ static ts_err copy_columns(ts_copying *k, ts_ckpt_item *item, int64_t turns) {
 
 /* ---- rows ---------------------------------------------------------------- */
 
-/* The piece, or as much of its end as there is room for. */
+/* The piece, or as much of its end as there is room for: its rows follow each
+ * other in the room, wherever they lay. */
 static ts_err copy_piece(ts_copying *k, ts_ckpt_item *item, int32_t i) {
   const int64_t row = ts_item_row_bytes(item);
-  ts_ckpt_piece p = item->write[i];
+  const ts_ckpt_piece p = item->write[i];
   const int64_t fits = k->left / row < p.n_rows ? k->left / row : p.n_rows;
   const int64_t live = p.n_rows - fits;
   if (!fits) return TS_OK;
-  const char *from = (const char *)p.ptr + live * row;
-  p = (ts_ckpt_piece){p.row0 + live, fits, take(k, from, fits * row), true};
+  const ts_ckpt_piece copied = {.row0 = p.row0 + live,
+                                .n_rows = fits,
+                                .ptr = take(k, &p, row, live * row, fits * row),
+                                .copied = true};
   item->write[i].n_rows = live;
   if (live)
     TS_DO(ts_mem_extend(&item->write, item->n_write, item->n_write + 1,
                         sizeof *item->write, TS_TAG_CHECKPOINT));
-  item->write[live ? item->n_write++ : i] = p;
+  item->write[live ? item->n_write++ : i] = copied;
   return TS_OK;
 }
 

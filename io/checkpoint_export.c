@@ -99,7 +99,7 @@ static ts_err check_names(const ts_exporter *x) {
 static ts_err read_set(const ts_exporter *x, const ts_stored *s,
                        ts_overlays *over, const char *set, ts_dtype dtype,
                        int64_t row0, int64_t n_rows, void *to) {
-  ts_ckpt_piece piece = {row0, n_rows, to, false};
+  ts_ckpt_piece piece = {.row0 = row0, .n_rows = n_rows, .ptr = to};
   const ts_ckpt_item item = {.name = (char *)set,
                              .dtype = dtype,
                              .rows = s->rows,

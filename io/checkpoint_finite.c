@@ -30,16 +30,17 @@ static ts_err check(const ts_ckpt *c, const ts_ckpt_item *item,
   return TS_OK;
 }
 
-/* A device's memory, block by block. */
+/* What has to be brought, block by block: N_BYTES of P from AT on. */
 static ts_err check_apart(ts_ckpt *c, const ts_ckpt_item *item,
-                          const char *data, int64_t at, int64_t n_bytes) {
+                          const ts_ckpt_piece *p, int64_t at, int64_t n_bytes) {
   ts_err err = TS_OK;
   char *block = NULL;
+  const int64_t row = ts_item_row_bytes(item);
   TS_TRY(ts_mem_alloc(&block, TS_BLOCK_BYTES, TS_TAG_CHECKPOINT));
   for (int64_t i = 0; i < n_bytes; i += TS_BLOCK_BYTES) {
     const int64_t left = n_bytes - i;
     const int64_t n = left < TS_BLOCK_BYTES ? left : TS_BLOCK_BYTES;
-    TS_TRY(ts_staging_get(&c->staging, block, data + i, (size_t)n));
+    TS_TRY(ts_ckpt_bring(&c->staging, block, p, row, i, n));
     TS_TRY(check(c, item, block, at + i, n));
   }
 done:
@@ -47,10 +48,23 @@ done:
   return err;
 }
 
+/* N_BYTES of P, from byte AT of the item on. */
+static ts_err check_part(ts_ckpt *c, const ts_ckpt_item *item,
+                         const ts_ckpt_piece *p, int64_t at, int64_t n_bytes) {
+  if (strncmp(item->name, "model/", 6) != 0) return TS_OK;
+  return ts_ckpt_is_plain(&c->staging, p)
+             ? check(c, item, p->ptr, at, n_bytes)
+             : check_apart(c, item, p, at, n_bytes);
+}
+
 ts_err ts_ckpt_check_finite(ts_ckpt *c, const ts_ckpt_item *item,
                             const void *data, int64_t at, int64_t n_bytes) {
-  if (strncmp(item->name, "model/", 6) != 0) return TS_OK;
-  return ts_staging_is_remote(&c->staging, data)
-             ? check_apart(c, item, data, at, n_bytes)
-             : check(c, item, data, at, n_bytes);
+  const ts_ckpt_piece piece = {.ptr = (void *)data};
+  return check_part(c, item, &piece, at, n_bytes);
+}
+
+ts_err ts_ckpt_check_piece(ts_ckpt *c, const ts_ckpt_item *item,
+                           const ts_ckpt_piece *p) {
+  const int64_t row = ts_item_row_bytes(item);
+  return check_part(c, item, p, p->row0 * row, p->n_rows * row);
 }

@@ -53,7 +53,7 @@ typedef struct ts_saver {
   int64_t *n_blocks; /* (n_items) */
   int64_t *shared;   /* (most blocks) checksums of all ranks */
   char *block;       /* (TS_BLOCK_BYTES) */
-  char *bite;        /* (TS_BITE_BYTES) of a device's memory, or NULL */
+  char *bite;        /* (TS_BITE_BYTES) ts_ckpt_needs_bite, or NULL */
   ts_ckpt_hooks hooks;
   const struct ts_filling *filling; /* in place of pieces, or NULL */
 } ts_saver;
@@ -160,6 +160,18 @@ ts_err ts_ckpt_read_from(const ts_ckpt_reader *, const ts_stored *,
 /* checkpoint_write.c: rows of item I with pwrite, checksums of the blocks
  * that lie wholly in them. */
 ts_err ts_ckpt_write_rows(ts_saver *, int32_t i, const ts_ckpt_piece *);
+/* checkpoint_gather.c: bytes [from, from + n) of the rows of piece P, of ROW
+ * bytes each, to TO one behind the other.  gather: the rows are scattered in
+ * the host's memory; bring: whatever they are. */
+void ts_ckpt_gather(char *to, const ts_ckpt_piece *p, int64_t row, int64_t from,
+                    int64_t n);
+ts_err ts_ckpt_bring(ts_staging *, char *to, const ts_ckpt_piece *p,
+                     int64_t row, int64_t from, int64_t n);
+/* The host may read the rows where they are, as one. */
+bool ts_ckpt_is_plain(const ts_staging *, const ts_ckpt_piece *);
+/* What is written may have to be brought. */
+bool ts_ckpt_needs_bite(const ts_ckpt *);
+
 /* checkpoint_columns.c: the items of which ranks hold columns, the turns of
  * copies or the others.  Collective: every rank goes through all of it,
  * whatever fails. */
@@ -173,6 +185,9 @@ int64_t ts_ckpt_turns(const ts_ckpt_item *, int n_ranks);
  * checked: a checkpoint with such a weight is useless. */
 ts_err ts_ckpt_check_finite(ts_ckpt *, const ts_ckpt_item *, const void *data,
                             int64_t at, int64_t n_bytes);
+/* The same of all rows of a piece. */
+ts_err ts_ckpt_check_piece(ts_ckpt *, const ts_ckpt_item *,
+                           const ts_ckpt_piece *);
 
 /* checkpoint_stored.c: whether a dataset and the groups on the way to it are
  * there; the dtype of an HDF5 type, false where there is none. */

@@ -49,8 +49,14 @@ typedef struct ts_mpio {
   int rank, n_ranks;
   hid_t file;
   MPI_Comm comm;
-  char *bite; /* (ROUND_BYTES, at least a row) of a device's memory, or NULL */
+  char *bite; /* (ROUND_BYTES, at least a row) ts_ckpt_needs_bite, or NULL */
 } ts_mpio;
+
+/* What one rank writes of an item: rows that may be scattered, or columns. */
+typedef struct ts_mpio_part {
+  ts_ckpt_columns of;
+  const uint32_t *at; /* of a piece, or NULL */
+} ts_mpio_part;
 
 static bool worst(const ts_mpio *m, bool good) {
   int mine = good, all = 0;
@@ -123,9 +129,11 @@ static hid_t make_dataset(ts_mpio *m, const char *name, ts_dtype dtype,
   return set;
 }
 
-/* One collective write of COLUMNS' rows [first, first + n), n may be 0. */
+/* One collective write of PART's rows [first, first + n), n may be 0. */
 static bool write_rows(ts_mpio *m, hid_t set, const ts_ckpt_item *it,
-                       const ts_ckpt_columns *c, int64_t first, int64_t n) {
+                       const ts_mpio_part *part, int64_t first, int64_t n) {
+  const ts_ckpt_columns *c = &part->of;
+  const ts_ckpt_piece rows = {.ptr = c->ptr, .at = part->at};
   const int64_t row =
       (int64_t)ts_dtype_bytes(it->dtype) * (c->n_cols + !it->cols);
   const hsize_t start[2] = {(hsize_t)(c->row0 + first), (hsize_t)c->col0};
@@ -143,9 +151,9 @@ static bool write_rows(ts_mpio *m, hid_t set, const ts_ckpt_item *it,
   const char none = 0;
   const char *data = n ? (const char *)c->ptr + first * row : &none;
   bool good = true;
-  if (ts_staging_is_remote(&m->c->staging, data)) {
-    good = ts_staging_get(&m->c->staging, m->bite, data, (size_t)(n * row)) ==
-           TS_OK;
+  if (n && !ts_ckpt_is_plain(&m->c->staging, &rows)) {
+    good = ts_ckpt_bring(&m->c->staging, m->bite, &rows, row, first * row,
+                         n * row) == TS_OK;
     data = m->bite;
   }
   good &=
@@ -158,36 +166,38 @@ static bool write_rows(ts_mpio *m, hid_t set, const ts_ckpt_item *it,
 
 /* The parts of an item that this rank writes: rows, or its columns of them. */
 static ts_err own_parts(const ts_mpio *m, const ts_ckpt_item *it,
-                        ts_ckpt_columns **parts, int32_t *n) {
+                        ts_mpio_part **parts, int32_t *n) {
   *n = 0;
   TS_DO(ts_mem_array(parts, it->n_write + it->n_columns + 1, sizeof **parts,
                      TS_TAG_CHECKPOINT));
-  for (int32_t k = 0; k < it->n_write; k++)
-    (*parts)[(*n)++] =
-        (ts_ckpt_columns){m->rank, it->write[k].row0, it->write[k].n_rows,
-                          0,       (int32_t)it->cols, it->write[k].ptr};
+  for (int32_t k = 0; k < it->n_write; k++) {
+    const ts_ckpt_piece *p = &it->write[k];
+    (*parts)[(*n)++] = (ts_mpio_part){
+        {m->rank, p->row0, p->n_rows, 0, (int32_t)it->cols, p->ptr}, p->at};
+  }
   for (int32_t k = 0; k < it->n_columns; k++)
-    if (it->columns[k].rank == m->rank) (*parts)[(*n)++] = it->columns[k];
+    if (it->columns[k].rank == m->rank)
+      (*parts)[(*n)++] = (ts_mpio_part){.of = it->columns[k]};
   return TS_OK;
 }
 
 /* All ranks make as many rounds as the one with the most. */
 static bool write_parts(ts_mpio *m, hid_t set, const ts_ckpt_item *it,
-                        const ts_ckpt_columns *parts, int32_t n_parts) {
+                        const ts_mpio_part *parts, int32_t n_parts) {
   const int64_t row = ts_item_row_bytes(it);
   const int64_t per = ROUND_BYTES / row > 0 ? ROUND_BYTES / row : 1;
-  const ts_ckpt_columns none = {.n_cols = (int32_t)it->cols};
+  const ts_mpio_part none = {.of.n_cols = (int32_t)it->cols};
   int64_t rounds = 0, most = 0, done = 0;
   int32_t k = 0;
   bool good = true;
   for (int32_t i = 0; i < n_parts; i++)
-    rounds += (parts[i].n_rows + per - 1) / per;
+    rounds += (parts[i].of.n_rows + per - 1) / per;
   if (MPI_Allreduce(&rounds, &most, 1, MPI_INT64_T, MPI_MAX, m->comm) !=
       MPI_SUCCESS)
     good = false;
   for (int64_t r = 0; it->rows && r < most; r++) {
-    while (k < n_parts && done >= parts[k].n_rows) k++, done = 0;
-    const int64_t left = k < n_parts ? parts[k].n_rows - done : 0;
+    while (k < n_parts && done >= parts[k].of.n_rows) k++, done = 0;
+    const int64_t left = k < n_parts ? parts[k].of.n_rows - done : 0;
     const int64_t n = left < per ? left : per;
     good &= write_rows(m, set, it, k < n_parts ? &parts[k] : &none, done, n);
     done += n;
@@ -196,7 +206,7 @@ static bool write_parts(ts_mpio *m, hid_t set, const ts_ckpt_item *it,
 }
 
 static ts_err write_item(ts_mpio *m, const ts_ckpt_item *it) {
-  ts_ckpt_columns *parts = NULL;
+  ts_mpio_part *parts = NULL;
   int32_t n_parts = 0;
   hid_t set = make_dataset(m, it->name, it->dtype, it->rows, it->cols);
   bool good = set >= 0 && own_parts(m, it, &parts, &n_parts) == TS_OK;
@@ -216,7 +226,7 @@ static ts_err write_item(ts_mpio *m, const ts_ckpt_item *it) {
 /* Small values: every rank makes them, rank 0's content counts. */
 static ts_err write_value(ts_mpio *m, const ts_ckpt_value *v) {
   const ts_ckpt_item it = {.dtype = v->dtype, .rows = v->n};
-  const ts_ckpt_columns all = {.n_rows = v->n, .ptr = v->ptr};
+  const ts_mpio_part all = {.of = {.n_rows = v->n, .ptr = v->ptr}};
   hid_t set = -1, plist = H5Pcreate(H5P_DATASET_CREATE);
   const hsize_t dims[1] = {(hsize_t)v->n};
   hid_t space = H5Screate_simple(1, dims, NULL);
@@ -286,7 +296,7 @@ done:
 /* Takes buffers for one round. */
 static ts_err take_bite(ts_mpio *m) {
   int64_t most = ROUND_BYTES;
-  if (!m->c->staging.lane) return TS_OK;
+  if (!ts_ckpt_needs_bite(m->c)) return TS_OK;
   for (int32_t i = 0; i < m->c->n_items; i++)
     if (ts_item_row_bytes(&m->c->items[i]) > most)
       most = ts_item_row_bytes(&m->c->items[i]);
@@ -299,9 +309,7 @@ static ts_err check_finite(const ts_mpio *m) {
     const ts_ckpt_item *it = &m->c->items[i];
     const int64_t row = ts_item_row_bytes(it);
     for (int32_t k = 0; k < it->n_write; k++)
-      TS_DO(ts_ckpt_check_finite(m->c, it, it->write[k].ptr,
-                                 it->write[k].row0 * row,
-                                 it->write[k].n_rows * row));
+      TS_DO(ts_ckpt_check_piece(m->c, it, &it->write[k]));
     for (int32_t k = 0; k < it->n_columns; k++) {
       const ts_ckpt_columns *c = &it->columns[k];
       if (c->rank == m->rank)

@@ -116,7 +116,8 @@ done:
 static ts_err read_part(const ts_ckpt_reader *r, const ts_stored *s,
                         const ts_ckpt_item *item, const ts_ckpt_columns *c,
                         bool whole) {
-  const ts_ckpt_piece piece = {c->row0, c->n_rows, c->ptr, false};
+  const ts_ckpt_piece piece = {
+      .row0 = c->row0, .n_rows = c->n_rows, .ptr = c->ptr};
   if (whole) return read_piece(r, s, item, &piece);
   if (s->at < 0)
     return read_chunked(r, item, c->row0, c->n_rows, c->col0, c->n_cols,

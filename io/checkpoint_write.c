@@ -36,12 +36,14 @@ static void sum_blocks(ts_saver *s, int32_t i, const char *data, int64_t from,
   }
 }
 
-/* The bytes at P, or a copy where the host may not touch them. */
-static ts_err bring(ts_saver *s, const char *p, int64_t n, const char **data) {
-  *data = p;
-  if (!ts_staging_is_remote(&s->c->staging, p)) return TS_OK;
+/* Bytes [from, from + n) of P's rows, of ROW bytes each: where they are, or a
+ * copy. */
+static ts_err bring(ts_saver *s, const ts_ckpt_piece *p, int64_t row,
+                    int64_t from, int64_t n, const char **data) {
+  *data = (const char *)p->ptr + from;
+  if (ts_ckpt_is_plain(&s->c->staging, p)) return TS_OK;
   *data = s->bite;
-  return ts_staging_get(&s->c->staging, s->bite, p, (size_t)n);
+  return ts_ckpt_bring(&s->c->staging, s->bite, p, row, from, n);
 }
 
 ts_err ts_ckpt_write_rows(ts_saver *s, int32_t i, const ts_ckpt_piece *p) {
@@ -57,7 +59,7 @@ ts_err ts_ckpt_write_rows(ts_saver *s, int32_t i, const ts_ckpt_piece *p) {
         (from + at) / TS_BLOCK_BYTES * TS_BLOCK_BYTES + TS_BITE_BYTES - from;
     const char *data;
     if (end > n) end = n;
-    TS_DO(bring(s, (const char *)p->ptr + at, end - at, &data));
+    TS_DO(bring(s, p, row, at, end - at, &data));
     sum_blocks(s, i, data, from + at, end - at, total);
     TS_DO(ts_ckpt_check_finite(s->c, item, data, from + at, end - at));
     TS_DO(ts_pwrite(s->fd, data, end - at, s->at[i] + from + at, s->temp,
@@ -171,7 +173,7 @@ static ts_err saver_start(ts_saver *s) {
   }
   TS_DO(ts_mem_many(s->shared, most, CHECKPOINT));
   TS_DO(ts_mem_alloc(&s->block, TS_BLOCK_BYTES, TS_TAG_CHECKPOINT));
-  if (s->c->staging.lane)
+  if (ts_ckpt_needs_bite(s->c))
     TS_DO(ts_mem_alloc(&s->bite, TS_BITE_BYTES, TS_TAG_CHECKPOINT));
   return TS_OK;
 }

@@ -32,6 +32,7 @@ tessera_sources += \
   io/checkpoint_file.c \
   io/checkpoint_finite.c \
   io/checkpoint_from.c \
+  io/checkpoint_gather.c \
   io/checkpoint.h \
   io/checkpoint_impl.h \
   io/checkpoint_list.c \

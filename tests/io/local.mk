@@ -25,7 +25,7 @@ tests_io_test_split_SOURCES = tests/io/test_split.c tests/support/hostile_files.
   tests/support/hostile_files.h
 # Draws as often as items are targets.
 check_PROGRAMS += tests/io/test_target_law
-check_PROGRAMS += tests/io/test_checkpoint_device
+check_PROGRAMS += tests/io/test_checkpoint_device tests/io/test_checkpoint_gathered
 check_PROGRAMS += tests/io/test_checkpoint_dense
 tests_io_test_checkpoint_dense_SOURCES = tests/io/test_checkpoint_dense.c \
   tests/dense/fully_sharded_toy.c tests/dense/fully_sharded_toy.h

@@ -250,6 +250,47 @@ TS_TESTS(what_is_no_number_is_found, 0, N_IOS) {
   reset(&t);
 }
 
+/* Rows in a device's memory that lie scattered, there in another order than in
+ * the file: all of them, but the first and the last. */
+TS_TESTS(scattered, 0, N_IOS + 1) {
+  static const char *const ios[] = {"pwrite", "mpio"};
+  enum { N = 501, THERE = N + 2 };
+  ts_buffer there;
+  ts_ckpt c = {.step = 1};
+  ts_ckpt_item *item;
+  float x[THERE * COLS], room[N * COLS];
+  uint32_t at[N];
+  int64_t copied;
+  const char *io = ios[_i % N_IOS];
+  for (int i = 0; i < THERE * COLS; i++)
+    x[i] = i / COLS % (N + 1) ? value(i / COLS, i % COLS) : NAN;
+  for (int i = 0; i < N; i++) at[i] = 1 + (uint32_t)(i * 200 % N);
+  ck_assert_ok(
+      ts_buffer_create(&there, device, sizeof x, TS_SPACE_DEVICE, TS_TAG_MISC));
+  ts_test_put(device, there.ptr, x, sizeof x);
+  ck_assert_ok(ts_ckpt_on(&c, device));
+  ck_assert_ok(ts_ckpt_add_item(&c, "model/rows", TS_F32, N, COLS, &item));
+  if (f.rank == 0)
+    ck_assert_ok(ts_ckpt_add_gathered(item, 0, N, there.ptr, at));
+  if (_i == N_IOS) { /* half of them as a copy */
+    ck_assert_ok(ts_ckpt_copy(&c, room, sizeof room / 2, 2, &copied, f.comm));
+    ck_assert((copied > 0) == (f.rank == 0));
+  }
+  ck_assert_ok(ts_ckpt_save(&c, dir, 2, io, f.comm));
+  ts_ckpt_reset(&c);
+  ts_str path = {0};
+  ck_assert_ok(ts_ckpt_add_item(&c, "model/rows", TS_F32, N, COLS, &item));
+  ck_assert_ok(ts_ckpt_add_piece(item, false, true, 0, N, room));
+  ck_assert_ok(ts_ckpt_load_newest(&c, &path, dir, NULL, f.comm));
+  bool good = c.step == 1;
+  for (int i = 0; i < N * COLS; i++)
+    good &= room[i] == value(at[i / COLS], i % COLS);
+  ck_assert_all(good);
+  ts_str_reset(&path);
+  ts_ckpt_reset(&c);
+  ts_buffer_reset(&there);
+}
+
 TS_TEST(staging) {
   enum { P = TS_STAGING_PIECE };
   static const size_t sizes[] = {0, 1, P - 1, P, P + 1, 2 * P, 3 * P + 5};
