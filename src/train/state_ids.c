@@ -1,7 +1,7 @@
 /* state_ids.c - the ids of dynamic tables, to a checkpoint and back. */
 #include "train/state_ids.h"
 
-#include <string.h>
+#include <stdio.h>
 
 #include "base/mem.h"
 #include "dense/param_optim.h"
