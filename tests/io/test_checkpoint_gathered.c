@@ -33,8 +33,8 @@ static const struct {
               {"model/table", TS_F32, 70001, 128}};
 enum { N_SHAPES = sizeof shapes / sizeof *shapes, SPARE = 1000 };
 
-/* This rank's rows of each: n, at random places among SPARE that nobody writes.
- */
+/* This rank's rows of each: n, at random places among SPARE that nobody
+ * writes. */
 typedef struct content {
   ts_ckpt c;
   char *rows[N_SHAPES], *plain[N_SHAPES]; /* plain: following each other */
@@ -126,8 +126,8 @@ static void move_rows(void *arg) {
 
 /* ---- tests --------------------------------------------------------------- */
 
-/* The file of STEP has all rows, and their checksums.  (Files of equal rows are
- * not equal themselves: HDF5 notes the second.) */
+/* The file of STEP has all rows, and their checksums.  (Files of equal rows
+ * are not equal themselves: HDF5 notes the second.) */
 static bool comes_back(content *t, int64_t step) {
   char path[512], *row;
   bool good = true;
