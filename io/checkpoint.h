@@ -107,11 +107,11 @@ ts_err ts_ckpt_add_item(ts_ckpt *, const char *name, ts_dtype, int64_t rows,
 /* write: this rank writes them; read: this rank wants them. */
 ts_err ts_ckpt_add_piece(ts_ckpt_item *, bool write, bool read, int64_t row0,
                          int64_t n_rows, void *ptr);
-/* This rank writes rows that lie scattered, as in a hash table: row row0 + i is
- * row at[i] of what PTR points to, which may have rows that nobody writes.  AT,
- * and the rows, stay as they are until the item is written or copied; AT may be
- * of ts_ckpt_own.  Of a device's memory each row is a transfer of its own.
- * Local. */
+/* This rank writes rows that lie scattered, as in a hash table: row row0 + i
+ * is row at[i] of what PTR points to, which may have rows that nobody writes.
+ * AT, and the rows, stay as they are until the item is written or copied; AT
+ * may be of ts_ckpt_own.  Of a device's memory each row is a transfer of its
+ * own.  Local. */
 ts_err ts_ckpt_add_gathered(ts_ckpt_item *, int64_t row0, int64_t n_rows,
                             void *ptr, const uint32_t *at);
 ts_err ts_ckpt_add_columns(ts_ckpt_item *, ts_ckpt_columns);

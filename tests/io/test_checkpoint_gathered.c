@@ -22,7 +22,7 @@ TS_EACH_TEST_BETWEEN(folder_start, folder_stop)
 /* ---- what is saved ------------------------------------------------------- */
 
 /* The third has more bytes than a bite, which ends inside a row; the last has
- * more than a round of MPI-IO. */
+ * more than a round of MPI-IO on one rank. */
 static const struct {
   const char *name;
   ts_dtype dtype;
@@ -33,8 +33,8 @@ static const struct {
               {"model/table", TS_F32, 70001, 128}};
 enum { N_SHAPES = sizeof shapes / sizeof *shapes, SPARE = 1000 };
 
-/* This rank's rows of each: n, at random places among SPARE that nobody writes.
- */
+/* This rank's rows of each: n, at random places among SPARE that nobody
+ * writes. */
 typedef struct content {
   ts_ckpt c;
   char *rows[N_SHAPES], *plain[N_SHAPES]; /* plain: following each other */
@@ -96,7 +96,7 @@ static void describe(content *t, int64_t step, bool gathered) {
   ts_ckpt_item *item;
   t->c = (ts_ckpt){.step = step};
   for (int s = 0; s < N_SHAPES; s++) {
-    const int64_t from = t->from[s], n = t->n[s], cut = n / 5;
+    const int64_t from = t->from[s], n = t->n[s], cut = n / 40;
     ck_assert_ok(ts_ckpt_add_item(&t->c, shapes[s].name, shapes[s].dtype,
                                   shapes[s].rows, shapes[s].cols, &item));
     if (!gathered) {
@@ -126,8 +126,8 @@ static void move_rows(void *arg) {
 
 /* ---- tests --------------------------------------------------------------- */
 
-/* The file of STEP has all rows, and their checksums.  (Files of equal rows are
- * not equal themselves: HDF5 notes the second.) */
+/* The file of STEP has all rows, and their checksums.  (Files of equal rows
+ * are not equal themselves: HDF5 notes the second.) */
 static bool comes_back(content *t, int64_t step) {
   char path[512], *row;
   bool good = true;
