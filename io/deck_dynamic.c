@@ -34,6 +34,13 @@ void ts_deck_check_dynamic(ts_deck *d, int32_t t) {
                   "table %.80s: rows = \"dynamic\" needs capacity, how many "
                   "ids have a row, on all ranks together",
                   name);
+  if (!dynamic && x->evict.kind && strcmp(x->evict.kind, "none") != 0)
+    ts_deck_error(d, s, "table %.80s: evict is for rows = \"dynamic\"", name);
+  if (x->evict.kind && (!strcmp(x->evict.kind, "ttl")) != (x->evict.ttl > 0))
+    ts_deck_error(d, s,
+                  "table %.80s: evict.kind \"ttl\" and evict.ttl, a number of "
+                  "steps, need each other",
+                  name);
   if (!dynamic && x->capacity)
     ts_deck_error(d, s, "table %.80s: capacity is for rows = \"dynamic\"",
                   name);

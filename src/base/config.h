@@ -93,6 +93,13 @@ typedef struct ts_table_config {
     int64_t min_pass_size;
     char *tier; /* host | file */
   } cache;
+  /* Which ids of a dynamic table lose their rows (shard/evict.c). */
+  struct {
+    char *kind;    /* none | lru | lfu | ttl */
+    int64_t every; /* steps */
+    int64_t ttl;   /* steps */
+    double keep;   /* of the capacity */
+  } evict;
   char *feature_processor; /* none | position_weighted */
   int32_t max_length;      /* weights per feature; 0: not position_weighted */
   int line;                /* in the deck, for messages */
@@ -102,6 +109,11 @@ typedef struct ts_table_config {
  * (sparse/index.h). */
 static inline bool ts_table_is_dynamic(const ts_table_config *t) {
   return t->capacity > 0;
+}
+
+static inline bool ts_table_evicts(const ts_table_config *t) {
+  return ts_table_is_dynamic(t) && t->evict.kind &&
+         strcmp(t->evict.kind, "none") != 0;
 }
 
 /* Ids of the table are in [0, this), or TS_ROWS_DYNAMIC. */

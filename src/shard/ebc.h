@@ -85,6 +85,25 @@ ts_err ts_ebc_statuses(ts_ebc_batch *, const ts_status **all);
 /* The same once more, of the batch that is under way.  Local. */
 const ts_status *ts_ebc_known_statuses(const ts_ebc_batch *);
 
+/* Of dynamic tables, once input_end's work is done.  learnt: the batch's number
+ * among those that new ids have got rows of, from 1; 0: it is none.  again:
+ * rows of its ids, after the lanes were idle and ids have lost or got others;
+ * in the order of these numbers.  Local. */
+uint32_t ts_ebc_batch_learnt(const ts_ebc_batch *);
+ts_err ts_ebc_place_again(ts_ebc_batch *);
+
+/* What became of a table's ids on all ranks. */
+typedef struct ts_evicted {
+  int64_t n_ids, n_evicted;
+} ts_evicted;
+/* After STEP, the lanes idle: ids of the tables for which it is time lose their
+ * rows as their decks say (evict.c), the same on any ranks; OUT (n_tables),
+ * n_ids < 0 of others.  Ids that batches from number FIRST on have brought are
+ * forgotten before (0: there are none): who has them places them again.
+ * Collective. */
+ts_err ts_ebc_evict(ts_ebc *, int64_t step, uint32_t first, ts_comm *,
+                    ts_evicted *out);
+
 /* Cached tables: brings the batch's rows into fast memory on LANE, and keeps
  * them there until release; lookup does so itself where it was not done, and
  * backward_end releases.  The host waits for the unpacking. */

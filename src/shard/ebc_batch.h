@@ -57,8 +57,9 @@ struct ts_ebc {
   ts_buffer dense_stats;
   bool dense_norms;    /* some table needs them: on all ranks alike */
   ts_comm *dense_comm; /* their sums; NULL: not needed */
-  bool more;        /* micro-batches of this step follow: gradients are kept */
-  ts_params params; /* of the processors, in their order */
+  bool more;         /* micro-batches of this step follow: gradients are kept */
+  ts_params params;  /* of the processors, in their order */
+  uint32_t n_learnt; /* batches whose ids may have got rows (dynamic.c) */
   ts_processor *processors; /* (params.n) by feature */
   ts_position_store positions;
   ts_sharding *shardings;
@@ -131,7 +132,8 @@ struct ts_ebc_batch {
   ts_pool
       pool; /* of its buffers and its shardings', where sizes are expected */
   int32_t batch_max;
-  bool sorts; /* ids are sorted on the data lane, where they arrive */
+  uint32_t learnt; /* its number among ebc->n_learnt; 0: not learnt from */
+  bool sorts;      /* ids are sorted on the data lane, where they arrive */
   const ts_kjt *kjt;
   ts_status own;
   ts_err_record fault;   /* what own.err says, where packing found it */

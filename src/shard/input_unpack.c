@@ -374,10 +374,9 @@ ts_err ts_input_unpack(void *arg, ts_lane *lane) {
   TS_DO(list_lots(fl, &list));
   if (list.discrete)
     TS_DO(bring(fl, list.next - (ts_unpack_part *)fl->list.ptr));
+  TS_DO(ts_dynamic_place(fl));
   for (int32_t l = 0; l < ebc->n_shardings; l++)
-    for (int32_t g = 0; g < ebc->shardings[l].n_groups; g++) {
-      TS_DO(ts_dynamic_place(&fl->shardings[l], g));
+    for (int32_t g = 0; g < ebc->shardings[l].n_groups; g++)
       TS_DO(ebc->kernels->unpack(&fl->shardings[l].unpack[g]));
-    }
   return notes(fl);
 }

@@ -15,7 +15,7 @@ tessera_sources += \
   src/shard/dense_rows.c \
   src/shard/ebc.c \
   src/shard/distinct.c \
-  src/shard/dynamic.c \
+  src/shard/dynamic.c src/shard/evict.c \
   src/shard/expect.c \
   src/shard/expect_batch.c \
   src/shard/ebc.h \

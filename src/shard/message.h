@@ -81,10 +81,10 @@ int64_t ts_input_parts(const ts_ebc_batch *, int64_t n_bags);
 /* The error of lengths that add up to N where N_IDS ids came. */
 ts_err ts_unpack_fail(int64_t n, int64_t n_ids);
 ts_err ts_input_unpack(void *ebc_batch /* ts_ebc_batch ** */, ts_lane *);
-/* dynamic.c: rows of group G's ids that have come, where its tables are
- * dynamic; their parts have none then.  Ids of batches that are learnt from get
- * rows, in the order of features, and of the global batch. */
-ts_err ts_dynamic_place(ts_sharding_batch *, int32_t g);
+/* dynamic.c: rows of the ids that have come for dynamic tables; id_bytes of
+ * their parts are 0 then.  Ids of batches that are learnt from get rows, in the
+ * order of features, and of the global batch. */
+ts_err ts_dynamic_place(ts_ebc_batch *);
 /* input_sections.c.  bags_from: bags of a route that rank FROM has sent, with
  * N_IDS ids.  sections: Collective, enqueues: those that go beside their heads,
  * which have come.  judge: the host waits until all is unpacked; COMM where

@@ -164,7 +164,8 @@ static bool alike(const ts_sharding *sharding, const ts_piece *p,
   return p->n_cols == q->n_cols &&
          (p->n_cols == a->dim) == (q->n_cols == b->dim) &&
          ts_table_is_dynamic(a) == ts_table_is_dynamic(b) &&
-         a->dtype == b->dtype && a->ema == b->ema && a->pooling == b->pooling &&
+         ts_table_evicts(a) == ts_table_evicts(b) && a->dtype == b->dtype &&
+         a->ema == b->ema && a->pooling == b->pooling &&
          a->weighted == b->weighted &&
          (a->max_length > 0) == (b->max_length > 0) &&
          !strcmp(a->optimizer.kind, b->optimizer.kind) && same_tier(a, b) &&

@@ -11,8 +11,8 @@ static void put_rows(const ts_unpack_args *a, const ts_unpack_part *p) {
   const int64_t n = p->n_ids;
   int32_t *to = a->rows + p->first_id;
   if (!n) return;
-  if (p->id_bytes == 4 && p->ids) memcpy(to, p->ids, (size_t)n * 4);
-  for (int64_t k = 0; p->id_bytes == 8 && p->ids && k < n; k++) {
+  if (p->id_bytes == 4) memcpy(to, p->ids, (size_t)n * 4);
+  for (int64_t k = 0; p->id_bytes == 8 && k < n; k++) {
     const int64_t id = ((const int64_t *)p->ids)[k];
     const bool beyond = p->n_rows && (uint64_t)id >= (uint64_t)p->n_rows;
     to[k] = beyond ? 0 : (int32_t)id;

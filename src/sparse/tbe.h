@@ -80,17 +80,25 @@ void ts_tbe_destroy(ts_tbe *);
  * to hold N_ROWS of TABLE's: of dynamic ones more, as ids are not dealt evenly,
  * and row 0, which is 0 and nobody's; else N_ROWS.
  *
- * place: ROWS (n) of IDS (n int64 at any address) of the group's FEATURE.  With
- * LEARN ids that have none get one, and their initial weights by (seed, table,
- * id, column) alone; DATA where none is left.  Else they have row 0.  Only in
- * tasks of the data lane; the host's memory. */
+ * place: ROWS (n) of IDS (n int64 at any address) of the group's FEATURE.  Of
+ * BATCH, a number from 1, that is learnt from, ids that have none get one, and
+ * their initial weights by (seed, table, id, column) alone; DATA where none is
+ * left.  0: they have row 0.  Only in tasks of the data lane; the host's
+ * memory. */
 int64_t ts_tbe_rows_of(const ts_table_config *, int64_t n_rows);
 bool ts_tbe_is_dynamic(const ts_tbe *);
 ts_err ts_tbe_place(ts_tbe *, int32_t feature, int32_t *rows, const void *ids,
-                    int64_t n, bool learn);
-/* For checkpoints: the index of table T of the group, and that of IDS (n)
- * alone, which have the rows from 1 on; the lanes are idle. */
-struct ts_index *ts_tbe_index(ts_tbe *, int32_t t);
+                    int64_t n, uint32_t batch);
+/* The ids of a table, with what is known of those that have a row, by rows. */
+typedef struct ts_tbe_ids {
+  struct ts_index *index;
+  uint32_t *born;        /* the batch that brought it; 0: a checkpoint */
+  uint32_t *seen, *last; /* how many steps it was met in, and the last one's
+                            number; NULL where none is evicted */
+} ts_tbe_ids;
+/* For checkpoints and eviction, the lanes idle: of table T of the group. learn:
+ * IDS (n) alone have rows, from 1 on, of batch 0. */
+ts_tbe_ids ts_tbe_ids_of(ts_tbe *, int32_t t);
 ts_err ts_tbe_learn(ts_tbe *, int32_t t, const int64_t *ids, int64_t n);
 
 /* Scratch of the backward pass comes from POOL, which is open: for N_IDS ids

@@ -29,7 +29,13 @@ ts_err ts_tbe_index_create(ts_tbe *t) {
         "table %s: rows = \"dynamic\" is for run.backend = \"host\": "
         "ids of a GPU's tables are rows",
         t->tables[0].config->name);
+  const int64_t n_rows = t->row_base[t->n_tables];
   TS_DO(ts_mem_many(t->index, t->n_tables, MISC));
+  TS_DO(ts_mem_many(t->born, n_rows, SPARSE));
+  if (ts_table_evicts(t->tables[0].config)) {
+    TS_DO(ts_mem_many(t->seen, n_rows, SPARSE));
+    TS_DO(ts_mem_many(t->last, n_rows, SPARSE));
+  }
   for (int32_t i = 0; i < t->n_tables; i++)
     TS_DO(ts_index_create(&t->index[i], 1, t->tables[i].n_rows - 1));
   return TS_OK;
@@ -38,19 +44,38 @@ ts_err ts_tbe_index_create(ts_tbe *t) {
 void ts_tbe_index_destroy(ts_tbe *t) {
   for (int32_t i = 0; t->index && i < t->n_tables; i++)
     ts_index_destroy(t->index[i]);
-  ts_mem_free(t->index);
+  ts_mem_free_all(t->index, t->born, t->seen, t->last);
 }
 
 bool ts_tbe_is_dynamic(const ts_tbe *t) {
   return t->index != NULL;
 }
 
-struct ts_index *ts_tbe_index(ts_tbe *t, int32_t i) {
-  return t->index ? t->index[i] : NULL;
+ts_tbe_ids ts_tbe_ids_of(ts_tbe *t, int32_t i) {
+  const int64_t base = t->row_base[i];
+  return (ts_tbe_ids){.index = t->index[i],
+                      .born = t->born + base,
+                      .seen = t->seen ? t->seen + base : NULL,
+                      .last = t->last ? t->last + base : NULL};
+}
+
+/* Each row once, as often as it may be among the keys. */
+void ts_tbe_meet(ts_tbe *t, const uint32_t *keys, int64_t n, int64_t pass) {
+  for (int64_t k = 0; t->seen && k < n; k++) {
+    if (k && keys[k] == keys[k - 1]) continue;
+    t->seen[keys[k]]++;
+    t->last[keys[k]] = (uint32_t)pass;
+  }
 }
 
 /* Ids that are placed at a time. */
 enum { SOME = 1024 };
+
+static void forget_row(ts_tbe *t, int32_t i, uint32_t row, uint32_t batch) {
+  const int64_t at = t->row_base[i] + row;
+  t->born[at] = batch;
+  if (t->seen) t->seen[at] = t->last[at] = 0;
+}
 
 ts_err ts_tbe_learn(ts_tbe *t, int32_t i, const int64_t *ids, int64_t n) {
   int64_t fresh[SOME], n_fresh;
@@ -61,6 +86,7 @@ ts_err ts_tbe_learn(ts_tbe *t, int32_t i, const int64_t *ids, int64_t n) {
   for (int64_t k = 0; k < n; k += SOME) {
     const int64_t m = n - k < SOME ? n - k : SOME;
     TS_DO(ts_index_insert(t->index[i], row, ids + k, m, fresh, &n_fresh));
+    for (int64_t j = 0; j < m; j++) forget_row(t, i, row[j], 0);
   }
   return TS_OK;
 }
@@ -75,9 +101,10 @@ static ts_err full(const ts_tbe *t, int32_t i, const int64_t *id) {
 }
 
 static ts_err learn_some(ts_tbe *t, int32_t i, uint32_t *row,
-                         const int64_t *ids, int64_t n) {
+                         const int64_t *ids, int64_t n, uint32_t batch) {
   int64_t fresh[SOME], n_fresh;
   TS_DO(ts_index_insert(t->index[i], row, ids, n, fresh, &n_fresh));
+  for (int64_t k = 0; k < n_fresh; k++) forget_row(t, i, row[fresh[k]], batch);
   ts_tbe_draw(t, i, row, ids, fresh, n_fresh);
   for (int64_t k = 0; k < n; k++)
     if (row[k] == TS_INDEX_NONE) return full(t, i, &ids[k]);
@@ -85,15 +112,15 @@ static ts_err learn_some(ts_tbe *t, int32_t i, uint32_t *row,
 }
 
 ts_err ts_tbe_place(ts_tbe *t, int32_t feature, int32_t *rows, const void *ids,
-                    int64_t n, bool learn) {
+                    int64_t n, uint32_t batch) {
   const int32_t i = t->feature_table[feature];
   int64_t id[SOME];
   uint32_t row[SOME];
   for (int64_t k = 0; k < n; k += SOME) {
     const int64_t m = n - k < SOME ? n - k : SOME;
     memcpy(id, (const char *)ids + 8 * k, (size_t)m * 8);
-    if (learn)
-      TS_DO(learn_some(t, i, row, id, m));
+    if (batch)
+      TS_DO(learn_some(t, i, row, id, m, batch));
     else
       ts_index_find(t->index[i], row, id, m);
     for (int64_t j = 0; j < m; j++)

@@ -33,6 +33,7 @@ struct ts_tbe {
   int64_t *zero;            /* (n_features) base of slots */
   int32_t *feature_table;   /* (n_features) */
   struct ts_index **index;  /* (n_tables) of dynamic ones; NULL: none are */
+  uint32_t *born, *seen, *last; /* as in ts_tbe_ids, by rows of the group */
   /* scratch of the backward pass, device memory, grown by the lane that runs
    * it */
   ts_buffer keys[2], order[2], bag_of, grad_at, bag_scale;
@@ -52,7 +53,9 @@ struct ts_tbe {
  * group's scratch, in place of rows.  In tasks alone. */
 ts_err ts_tbe_average(ts_tbe *, ts_lookup_args *bags, const ts_tbe_input *in,
                       int64_t at);
-/* tbe_dynamic.c: indexes, empty. */
+/* tbe_dynamic.c: indexes, empty.  meet: rows KEYS (n, ascending) of the group
+ * are updated by pass PASS; in tasks. */
+void ts_tbe_meet(ts_tbe *, const uint32_t *keys, int64_t n, int64_t pass);
 ts_err ts_tbe_index_create(ts_tbe *);
 void ts_tbe_index_destroy(ts_tbe *);
 /* tbe_init.c: initial weights of rows ROW[PLACE[i]] (n) of table T, which are

@@ -67,7 +67,7 @@ tessera_sources += \
   src/train/run_output.c \
   src/train/run_start.c \
   src/train/run_eval.c \
-  src/train/run_nan.c \
+  src/train/evict.c src/train/run_nan.c \
   src/train/run_trace.c \
   src/train/run_trace.h \
   src/train/saves.c \

@@ -9,6 +9,7 @@
 #include "base/mem.h"
 #include "base/tasks.h"
 #include "io/batch_store.h"
+#include "sparse/index.h"
 #include "train/planning.h"
 
 enum { PLACES = 4, PER_PLACE = 1024 };
@@ -68,6 +69,12 @@ done:
   return err;
 }
 
+/* Ids of a dynamic table are no rows: their keys spread over as many. */
+static void take_keys(ts_sampled *s, const ts_table_config *t) {
+  for (int64_t k = 0; ts_table_is_dynamic(t) && k < s->n_ids; k++)
+    s->ids[k] = (int64_t)(ts_index_key(s->ids[k]) % (uint64_t)t->rows);
+}
+
 static ts_err count_features(ts_plan_stats *stats, ts_source *src) {
   ts_err err = TS_OK;
   const int32_t n = ts_feature_count(src->config);
@@ -75,10 +82,12 @@ static ts_err count_features(ts_plan_stats *stats, ts_source *src) {
   TS_TRY(ts_mem_array(&of, n, sizeof *of, TS_TAG_MISC));
   TS_TRY(read_places(of, src, n));
   for (int32_t f = 0; f < n; f++)
-    if (of[f].n_bags && f != ts_feature_of_times(src->config))
-      TS_TRY(ts_plan_stats_count(&stats[f],
-                                 ts_feature_table(src->config, f, NULL)->rows,
-                                 of[f].ids, of[f].n_ids, of[f].n_bags));
+    if (of[f].n_bags && f != ts_feature_of_times(src->config)) {
+      const ts_table_config *t = ts_feature_table(src->config, f, NULL);
+      take_keys(&of[f], t);
+      TS_TRY(ts_plan_stats_count(&stats[f], t->rows, of[f].ids, of[f].n_ids,
+                                 of[f].n_bags));
+    }
 done:
   for (int32_t f = 0; of && f < n; f++) ts_mem_free(of[f].ids);
   ts_mem_free(of);

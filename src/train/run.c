@@ -139,6 +139,7 @@ static ts_err after_step(ts_run *r) {
     TS_DO(ts_run_check_nan(r));
   }
   TS_DO(gather_metrics(r->t));
+  TS_DO(ts_run_evict(r));
   if (log) TS_DO(ts_settle(r->t, log_step(r)));
   /* The save comes first: who is killed in a long evaluation loses nothing. */
   if ((every || delta) && step < r->last_step)

@@ -49,6 +49,7 @@ static ts_err roll_back(ts_run *r, const char *what) {
   if (r->t->pipeline->fence) TS_TRY(r->t->pipeline->fence(r->t));
   TS_TRY(ts_pipeline_forget(r->t));
   TS_TRY(ts_trainer_load(r->t, NULL, &old, &taken));
+  TS_TRY(ts_trainer_place_again(r->t));
   r->saved_step = r->t->step;
   TS_TRY(ts_run_loaded(r, taken.text, old.lacks));
   TS_TRY(ts_settle(r->t, forget_lines(r, failed)));

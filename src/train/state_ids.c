@@ -27,17 +27,35 @@ static ts_err find_shard(void *arg, int32_t table, const ts_shard *s,
   d->number = number;
   d->shard = (int32_t)(s - p->shards);
   d->n_shards = p->n_shards;
-  d->n = ts_index_n(ts_tbe_index(tbe, number));
   return TS_OK;
 }
 
-/* This rank's ids, counted by their parts. */
-static ts_err list(ts_ckpt *ckpt, ts_ids *d) {
+static ts_err make_room(ts_ckpt *ckpt, ts_ids *d, bool evicts) {
   TS_DO(ts_ckpt_own(ckpt, (size_t)d->n * 8, (void **)&d->ids));
-  TS_DO(ts_ckpt_own(ckpt, (size_t)d->n * 4, (void **)&d->rows));
-  TS_DO(ts_index_list(ts_tbe_index(d->tbe, d->number), d->ids, d->rows));
-  for (int64_t k = 0; k < d->n; k++)
-    d->start[1 + ts_index_part(ts_index_key(d->ids[k]))]++;
+  if (!evicts) return TS_OK;
+  TS_DO(ts_ckpt_own(ckpt, (size_t)d->n * 8, (void **)&d->seen));
+  return ts_ckpt_own(ckpt, (size_t)d->n * 8, (void **)&d->last);
+}
+
+/* This rank's ids that batches before FIRST have brought, counted by their
+ * parts. */
+static ts_err list(ts_ckpt *ckpt, ts_ids *d, uint32_t first) {
+  const ts_tbe_ids have = ts_tbe_ids_of(d->tbe, d->number);
+  const int64_t n = ts_index_n(have.index);
+  d->n = n;
+  TS_DO(make_room(ckpt, d, have.seen != NULL));
+  TS_DO(ts_ckpt_own(ckpt, (size_t)n * 4, (void **)&d->rows));
+  TS_DO(ts_index_list(have.index, d->ids, d->rows));
+  d->n = 0;
+  for (int64_t k = 0; k < n; k++) {
+    const uint32_t row = d->rows[k];
+    if (first && have.born[row] >= first) continue;
+    d->ids[d->n] = d->ids[k];
+    d->rows[d->n] = row;
+    if (d->seen) d->seen[d->n] = have.seen[row];
+    if (d->last) d->last[d->n] = have.last[row];
+    d->start[1 + ts_index_part(ts_index_key(d->ids[d->n++]))]++;
+  }
   return TS_OK;
 }
 
@@ -48,7 +66,7 @@ static ts_err list_all(ts_trainer *t, ts_ckpt *ckpt, ts_state_ids *x) {
     if (!is_dynamic(t, i)) continue;
     TS_DO(ts_ckpt_own(ckpt, (TS_INDEX_PARTS + 1) * sizeof *d->start,
                       (void **)&d->start));
-    if (d->tbe) TS_DO(list(ckpt, d));
+    if (d->tbe) TS_DO(list(ckpt, d, ts_trainer_first_learnt(t)));
   }
   return TS_OK;
 }
@@ -93,12 +111,16 @@ static const int64_t *starts_of(const ts_ckpt *ckpt, const char *name) {
 static ts_err read_to(ts_ckpt *ckpt, ts_ids *d, int64_t place) {
   ts_ckpt_item *items = &ckpt->items[d->first];
   const int n_states = ts_tbe_optim(d->tbe)->n_states;
-  TS_DO(ts_ckpt_own(ckpt, (size_t)d->n * 8, (void **)&d->ids));
+  TS_DO(make_room(ckpt, d, d->seen != NULL));
   TS_DO(ts_ckpt_add_piece(items, false, true, place, d->n, d->ids));
-  for (int32_t k = 1; k < d->n_items; k++) {
+  if (d->seen) {
+    TS_DO(ts_ckpt_add_piece(&items[1], false, true, place, d->n, d->seen));
+    TS_DO(ts_ckpt_add_piece(&items[2], false, true, place, d->n, d->last));
+  }
+  for (int32_t k = d->n_lists; k < d->n_items; k++) {
     int32_t cols;
     ts_dtype dtype;
-    const int state = k == 1 ? -1 : n_states - d->n_items + k;
+    const int state = k == d->n_lists ? -1 : n_states - d->n_items + k;
     char *rows = ts_tbe_rows(d->tbe, d->number, state, &cols, &dtype);
     rows += (size_t)cols * ts_dtype_bytes(dtype);
     TS_DO(ts_ckpt_add_piece(&items[k], false, true, place, d->n, rows));
@@ -156,7 +178,13 @@ static ts_err take(const ts_state_ids *x, int32_t i) {
   const ts_ids *d = &x->tables[i];
   if (!d->tbe) return TS_OK;
   if (!are_whole(d)) return bad(x, i, "the checkpoint");
-  return ts_tbe_learn(d->tbe, d->number, d->ids, d->n);
+  TS_DO(ts_tbe_learn(d->tbe, d->number, d->ids, d->n));
+  const ts_tbe_ids have = ts_tbe_ids_of(d->tbe, d->number);
+  for (int64_t k = 0; d->seen && k < d->n; k++) { /* rows are from 1 on */
+    have.seen[k + 1] = (uint32_t)d->seen[k];
+    have.last[k + 1] = (uint32_t)d->last[k];
+  }
+  return TS_OK;
 }
 
 static ts_err take_all(const ts_state_ids *x) {

@@ -19,8 +19,10 @@ typedef struct ts_ids {
   int64_t n;               /* ids, and their places from start's on */
   int64_t *ids;            /* (n) */
   uint32_t *rows;          /* (n) in the shard */
-  int32_t first;           /* number of its item of ids; weights and states of
-                              optimizers follow it */
+  int64_t *seen, *last;    /* (n) as in ts_tbe_ids, of tables that evict */
+  int32_t first;           /* number of its item of ids; those of seen and
+                              last, weights, states of optimizers follow it */
+  int32_t n_lists;         /* items before the weights */
   int32_t n_items;
 } ts_ids;
 
@@ -29,7 +31,8 @@ typedef struct ts_state_ids {
   ts_ids *tables; /* (n_tables); those without start are not dynamic */
 } ts_state_ids;
 
-/* The tables as they are; memory of the checkpoint.  CKPT, as it is loaded,
+/* The tables as they are after the last step, without ids that batches under
+ * way have brought since; memory of the checkpoint.  CKPT, as it is loaded,
  * gets the rows of its file.  Collective. */
 ts_err ts_state_ids_find(ts_trainer *, ts_ckpt *, ts_state_ids **);
 /* Places of a table's own ids among all. */

@@ -98,6 +98,35 @@ static bool is_dynamic(const ts_describe *d, int32_t table) {
   return ts_table_is_dynamic(&d->t->config->tables[table]);
 }
 
+/* What is known of the ids of table I: a number each. */
+static ts_err add_number(ts_describe *d, int32_t i, const char *what,
+                         bool optional) {
+  ts_err err = TS_OK;
+  ts_str name = {0};
+  ts_ckpt_item *item;
+  const char *table = d->t->config->tables[i].name;
+  TS_TRY(ts_str_append(&name, "dynamic/%s/%s", table, what));
+  TS_TRY(ts_ckpt_add_item(d->ckpt, name.text, TS_I64,
+                          d->ids->tables[i].start[TS_INDEX_PARTS], 0, &item));
+  item->optional = optional;
+  ts_ckpt_is_copy(item, d->t->n_ranks);
+done:
+  ts_str_reset(&name);
+  return err;
+}
+
+static ts_err add_numbers_of_ids(ts_describe *d, int32_t i) {
+  ts_ids *x = &d->ids->tables[i];
+  x->first = d->ckpt->n_items;
+  TS_DO(add_number(d, i, "ids", false));
+  if (ts_table_evicts(&d->t->config->tables[i])) {
+    TS_DO(add_number(d, i, "seen", true));
+    TS_DO(add_number(d, i, "last", true));
+  }
+  x->n_lists = d->ckpt->n_items - x->first;
+  return TS_OK;
+}
+
 /* Rows of the items of table I. */
 static int64_t n_rows_of(const ts_describe *d, int32_t i) {
   if (is_dynamic(d, i)) return d->ids->tables[i].start[TS_INDEX_PARTS];
@@ -119,13 +148,9 @@ static ts_err add_list(ts_describe *d, int32_t i, const char *full,
   ts_err err = TS_OK;
   ts_str name = {0};
   ts_ckpt_item *item;
-  if (is_dynamic(d, i))
-    TS_TRY(
-        ts_str_append(&name, "dynamic/%s/ids", d->t->config->tables[i].name));
-  else if (is_delta(d))
-    TS_TRY(ts_str_append(&name, "delta/rows/%s", full));
-  else
-    return TS_OK;
+  if (is_dynamic(d, i)) return add_numbers_of_ids(d, i);
+  if (!is_delta(d)) return TS_OK;
+  TS_TRY(ts_str_append(&name, "delta/rows/%s", full));
   TS_TRY(ts_ckpt_add_item(d->ckpt, name.text, TS_I64, rows, 0, &item));
 done:
   ts_str_reset(&name);
@@ -243,14 +268,17 @@ static ts_err add_ids(const ts_describe *d, int32_t table, ts_tbe *tbe,
   ts_ids *x = &d->ids->tables[table];
   const int n_states = ts_tbe_optim(tbe)->n_states;
   const int first = first_state(d, ts_tbe_optim(tbe));
-  ts_ckpt_item *items = &d->ckpt->items[x->first];
+  ts_ckpt_item *lists = &d->ckpt->items[x->first];
+  ts_ckpt_item *items = lists + x->n_lists;
+  int64_t *const numbers[] = {x->ids, x->seen, x->last};
   const int64_t place = ts_ids_place(x);
-  TS_DO(ts_ckpt_add_piece(items, true, false, place, x->n, x->ids));
+  for (int32_t k = 0; k < x->n_lists; k++)
+    TS_DO(ts_ckpt_add_piece(&lists[k], true, false, place, x->n, numbers[k]));
   for (int k = first - 1; k < n_states; k++) {
     int32_t cols;
     ts_dtype dtype;
     void *rows = ts_tbe_rows(tbe, number, k < first ? -1 : k, &cols, &dtype);
-    TS_DO(ts_ckpt_add_gathered(&items[2 + k - first], place, x->n, rows,
+    TS_DO(ts_ckpt_add_gathered(&items[1 + k - first], place, x->n, rows,
                                x->rows));
   }
   return TS_OK;
@@ -299,12 +327,9 @@ static ts_err describe(ts_describe *d) {
   for (int32_t i = 0; i < t->config->n_tables; i++) {
     const int32_t before = d->ckpt->n_items;
     TS_DO(add_table(d, i));
-    d->ids->tables[i].first = before;
     d->ids->tables[i].n_items = d->ckpt->n_items - before;
     for (int32_t k = before; k < d->ckpt->n_items; k++)
       TS_DO(add_columns(d, i, &d->ckpt->items[k]));
-    if (is_dynamic(d, i))
-      ts_ckpt_is_copy(&d->ckpt->items[before], d->t->n_ranks);
   }
   TS_DO(ts_ebc_each_shard(t->ebc, is_delta(d) ? add_touched : add_shard, d));
   if (is_delta(d)) own_items(d, from);

@@ -1,0 +1,64 @@
+/* evict.c - between two steps, ids of dynamic tables lose their rows; batches
+ * that were sent ahead get theirs anew. */
+#include "base/log.h"
+#include "base/mem.h"
+#include "train/pipeline.h"
+#include "train/run_impl.h"
+
+uint32_t ts_trainer_first_learnt(ts_trainer *t) {
+  for (int k = 0; k < t->n_inflight; k++)
+    if (ts_pipeline_has(t, k)) {
+      const uint32_t n = ts_ebc_batch_learnt(ts_inflight_at(t, k)->ebc_batch);
+      if (n) return n;
+    }
+  return 0;
+}
+
+ts_err ts_trainer_place_again(ts_trainer *t) {
+  ts_err err = TS_OK;
+  for (int k = 0; err == TS_OK && k < t->n_inflight; k++)
+    if (ts_pipeline_has(t, k))
+      err = ts_ebc_place_again(ts_inflight_at(t, k)->ebc_batch);
+  TS_DO(ts_settle(t, err));
+  return ts_pipeline_forget(t);
+}
+
+static bool is_time(const ts_config *c, int64_t step) {
+  for (int32_t i = 0; i < c->n_tables; i++)
+    if (ts_table_evicts(&c->tables[i]) && step % c->tables[i].evict.every == 0)
+      return true;
+  return false;
+}
+
+static ts_err say(const ts_run *r, const ts_evicted *out) {
+  static const char *const names[] = {"ids", "evicted"};
+  for (int32_t i = 0; i < r->config->n_tables; i++) {
+    const double v[] = {(double)out[i].n_ids, (double)out[i].n_evicted};
+    const ts_metrics_line line = {.step = r->t->step,
+                                  .event = "evict",
+                                  .table = r->config->tables[i].name,
+                                  .n = 2,
+                                  .names = names,
+                                  .values = v};
+    if (out[i].n_ids >= 0 && r->t->rank == 0)
+      TS_DO(ts_metrics_log_line(r->log, &line));
+  }
+  return TS_OK;
+}
+
+ts_err ts_run_evict(ts_run *r) {
+  ts_err err = TS_OK;
+  ts_trainer *t = r->t;
+  ts_evicted *out = NULL;
+  if (!is_time(r->config, t->step)) return TS_OK;
+  TS_TRY(ts_settle(t, ts_trainer_rest(t)));
+  if (t->pipeline->fence) TS_TRY(t->pipeline->fence(t));
+  TS_TRY(ts_agree(t->control, ts_mem_many(out, r->config->n_tables, MISC)));
+  TS_TRY(ts_ebc_evict(t->ebc, t->step, ts_trainer_first_learnt(t), t->control,
+                      out));
+  TS_TRY(ts_trainer_place_again(t));
+  TS_TRY(ts_settle(t, say(r, out)));
+done:
+  ts_mem_free(out);
+  return err;
+}
