@@ -4,7 +4,10 @@ tessera_sources += \
   src/sparse/cache_move.c \
   src/sparse/cache_policy.h \
   src/sparse/entries.h \
-  src/sparse/index.c src/sparse/index.h \
+  src/sparse/index.c \
+  src/sparse/index.h \
+  src/sparse/index_impl.h \
+  src/sparse/index_list.c \
   src/sparse/isa.h \
   src/sparse/kernels_cache.c \
   src/sparse/kernels.h \
