@@ -82,7 +82,7 @@ void ts_tbe_destroy(ts_tbe *);
  *
  * place: ROWS (n) of IDS (n int64 at any address) of the group's FEATURE.  Of
  * BATCH, a number from 1, that is learnt from, ids that have none get one, and
- * their initial weights by (seed, table, id, column) alone; DATA where none is
+ * their initial weights by (seed, table, id, column) alone; NOMEM where none is
  * left.  0: they have row 0.  Only in tasks of the data lane; the host's
  * memory. */
 int64_t ts_tbe_rows_of(const ts_table_config *, int64_t n_rows);

@@ -93,7 +93,7 @@ ts_err ts_tbe_learn(ts_tbe *t, int32_t i, const int64_t *ids, int64_t n) {
 
 static ts_err full(const ts_tbe *t, int32_t i, const int64_t *id) {
   const ts_table_config *c = t->tables[i].config;
-  return ts_fail(TS_ERR_DATA,
+  return ts_fail(TS_ERR_NOMEM,
                  "table %s is full: there is no row for id %lld (capacity = "
                  "%lld, of which this rank has %lld)",
                  c->name, (long long)*id, (long long)c->capacity,

@@ -277,7 +277,10 @@ static ts_err set_up(ts_run *r, const ts_run_options *o) {
                            r->state.loader.step, r->t->control);
 }
 
+/* What the run has ended for is not forgotten over work that fails after it. */
 static void tear_down(ts_run *r) {
+  ts_err_record why;
+  ts_err_take(&why);
   /* Work that lanes and comms still have under way reads batches. */
   if (r->loader) ts_pipeline_drain(r->t, r->loader);
   ts_loader_destroy(r->loader);
@@ -294,6 +297,8 @@ static void tear_down(ts_run *r) {
   if (r->checkpoints_lock >= 0) close(r->checkpoints_lock);
   if (r->mirror_lock >= 0) close(r->mirror_lock);
   ts_log_close();
+  ts_err_clear();
+  ts_err_put(&why);
 }
 
 /* The weights as they stand become the run's first checkpoint. */
