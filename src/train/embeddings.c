@@ -375,6 +375,7 @@ ts_err ts_run_embeddings(const char *deck, const char *const *sets, int n_sets,
   TS_TRY(ts_watch_start());
   TS_TRY(ts_deck_read_all(&c, deck, sets, n_sets));
   TS_TRY(ts_forward_check_out(c, out));
+  TS_TRY(ts_deck_refuse_dynamic(c, "predict --embeddings"));
   TS_TRY(ts_trainer_start(&x.t, c, false));
   TS_TRY(ts_settle(x.t, write_all(&x, checkpoint)));
 done:

@@ -1,0 +1,91 @@
+#!/bin/sh
+# evict.sh - dynamic tables that lose ids: which ids there are, how often and
+# when they were met is the same to the bit on any number of ranks, by any
+# pipeline, and over restarts on other numbers of ranks.  seconds: 300
+. "$srcdir/tests/support/common.sh"
+not_sanitized
+run() { n=$1; shift; ${MPIRUN:-mpirun} -q -n "$n" "$TESSERA" "$@"; }
+cat > "$work/plain.deck" <<'DECK'
+run = { threads = 1; };
+data = { format = "synthetic"; global_batch = 64;
+         synthetic = { samples = 3000; eval_samples = 300; zipf = 1.05; pooling = 5; }; };
+table_defaults = { dim = 16; };
+tables = ( { name = "a"; rows = 4000; features = ["fa"]; },
+  { name = "b"; rows = 3000; features = ["fb", "fc"]; },
+  { name = "c"; rows = 2000; features = ["fd"]; weighted = true; } );
+model = { kind = "dlrm"; dense_features = 4; dense_arch = [16, 16]; over_arch = [16, 1]; };
+DECK
+cat > "$work/lost.deck" <<'DECK'
+run = { steps = 40; log_every = 1; threads = 1; };
+data = { train = "data.h5"; format = "dataset"; global_batch = 64; };
+table_defaults = { dim = 16; rows = "dynamic"; evict = { every = 5; keep = 0.4; }; };
+tables = ( { name = "a"; capacity = 1600; features = ["fa"]; dtype = "bf16"; },
+  { name = "b"; capacity = 2500; features = ["fb", "fc"]; pooling = "mean";
+    optimizer = { kind = "adam"; }; },
+  { name = "c"; capacity = 1400; features = ["fd"]; weighted = true;
+    evict = { every = 4; keep = 0.5; }; } );
+model = { kind = "dlrm"; dense_features = 4; dense_arch = [16, 16]; over_arch = [16, 1]; };
+checkpoint = { every = 10; keep = 10; };
+sharding = { topology = "default"; };
+DECK
+go() { n=$1; folder=$2; shift 2; run "$n" train "$work/lost.deck" --quiet --set run.output="$work/$folder" "$@"; }
+lines() { grep '"evict"' "$work/$1/metrics.jsonl"; }
+same_lines() { lines "$1" > "$work/x"; lines "$2" > "$work/y"; [ -s "$work/x" ] && cmp -s "$work/x" "$work/y"; }
+last=checkpoints/step-00000040.h5
+emb=model/sparse_arch.embedding_bag_collection.embedding_bags
+same_sets() { # A B datasets..., of both runs' last checkpoints
+  one=$work/$1/$last; other=$work/$2/$last; shift 2
+  for set; do h5diff "$one" "$other" "$set" "$set" > /dev/null || return 1; done
+}
+same_ids() { for table in a b c; do same_sets "$1" "$2" dynamic/$table/ids dynamic/$table/seen dynamic/$table/last meta/dynamic/$table || return 1; done; }
+same_rows() { same_sets "$1" "$2" $emb.a.weight $emb.b.weight $emb.c.weight; }
+gone() { # some ids lost their rows, and some were kept
+  lines "$1" | awk -F'[:,}]' '{ for (i = 1; i < NF; i++) { if ($i ~ /"evicted"/) e += $(i + 1); if ($i ~ /"ids"/) n += $(i + 1) } } END { exit !(e > 100 && n > 100) }'
+}
+check "data" run 1 generate "$work/plain.deck" --quiet --out "$work/data.h5"
+for kind in lru lfu ttl; do
+  set="--set table_defaults.evict.kind=$kind"
+  [ $kind = ttl ] && set="$set --set table_defaults.evict.ttl=7 --set table_defaults.evict.keep=0.9 --set tables.a.capacity=3000 --set tables.b.capacity=3000 --set tables.c.capacity=2000"
+  for n in 1 2 3 4; do check "$kind on $n ranks" go $n $kind$n $set; done
+  check "$kind: ids go" gone ${kind}1
+  for n in 2 3 4; do
+    check "$kind: as many on 1 and $n ranks" same_lines ${kind}1 $kind$n
+    check "$kind: the same losses on 1 and $n ranks" close_losses ${kind}1 $kind$n 1e-6 40
+    check "$kind: the same ids on 1 and $n ranks" same_ids ${kind}1 $kind$n
+  done
+  check "$kind, table_wise" go 2 whole$kind $set --set table_defaults.sharding=table_wise
+  check "$kind: the same ids, however tables are cut" same_ids ${kind}1 whole$kind
+  for pipeline in base fused_sparse_dist prefetch; do
+    check "$kind, $pipeline" go 2 $pipeline$kind $set --set pipeline.kind=$pipeline
+    check "$kind, $pipeline: the same ids" same_ids ${kind}2 $pipeline$kind
+    check "$kind, $pipeline: the same rows" same_rows ${kind}2 $pipeline$kind
+  done
+  # At a step that ids go after, and between two.
+  for at in 20 23; do
+    check "$kind, to step $at" go 2 part$kind$at $set --set run.steps=$at
+    for n in 1 2 4; do
+      cp -r "$work/part$kind$at" "$work/on$kind$at$n"
+      check "$kind, from step $at on $n ranks" go $n on$kind$at$n $set
+      check "$kind, from step $at on $n ranks: the same ids" same_ids ${kind}1 on$kind$at$n
+      check "$kind, from step $at on $n ranks: the same losses" close_losses ${kind}1 on$kind$at$n 1e-6 40
+    done
+    check "$kind, from step $at: the same rows" same_rows ${kind}2 on$kind${at}2
+  done
+done
+# A step that is left out and one that is taken back: what was sent ahead gets
+# its rows anew.
+set="--set table_defaults.evict.kind=lru"
+check "micro-batches" go 2 micro $set --set run.accumulate=2
+check "micro-batches: the same ids" same_ids lru1 micro
+fails() { # CODE PATTERN command...
+  want=$1; pattern=$2; shift 2
+  "$@" > "$work/out" 2> "$work/err"; code=$?
+  check "code $want for $pattern, not $code" test $code = "$want"
+  check "$pattern is said" grep -q -e "$pattern" "$work/err"
+}
+fails 1 'table a is full: there is no row for id' go 1 full $set --set tables.a.capacity=400
+fails 2 'evict.kind "ttl" and evict.ttl' go 1 none --set table_defaults.evict.kind=ttl
+fails 2 'evict is for rows = "dynamic"' run 1 train "$work/plain.deck" --check --set table_defaults.evict.kind=lru
+fails 2 'export: table a has rows = "dynamic"' run 1 export "$work/lost.deck" --set run.output="$work/lru1" --out "$work/exported"
+fails 2 'predict --embeddings: table a has rows = "dynamic"' run 1 predict "$work/lost.deck" --set run.output="$work/lru1" --embeddings fa --out "$work/fa.csv"
+passed
