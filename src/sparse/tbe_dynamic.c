@@ -2,8 +2,8 @@
  * of each says where an id's row is, and who is new gets the next one.
  *
  * What becomes of an id does not depend on which row it gets: initial weights
- * are those of its number, and gradients of a row are summed in the order of
- * the batch. */
+ * and the rounding of 16-bit rows are those of its number, and gradients of a
+ * row are summed in the order of the batch. */
 #include <math.h>
 #include <string.h>
 
@@ -30,6 +30,8 @@ ts_err ts_tbe_index_create(ts_tbe *t) {
         "ids of a GPU's tables are rows",
         t->tables[0].config->name);
   TS_DO(ts_mem_many(t->index, t->n_tables, MISC));
+  if (t->dtype != TS_F32)
+    TS_DO(ts_mem_many(t->row_id, t->row_base[t->n_tables], SPARSE));
   for (int32_t i = 0; i < t->n_tables; i++)
     TS_DO(ts_index_create(&t->index[i], 1, t->tables[i].n_rows - 1));
   return TS_OK;
@@ -39,6 +41,7 @@ void ts_tbe_index_destroy(ts_tbe *t) {
   for (int32_t i = 0; t->index && i < t->n_tables; i++)
     ts_index_destroy(t->index[i]);
   ts_mem_free(t->index);
+  ts_mem_free(t->row_id);
 }
 
 bool ts_tbe_is_dynamic(const ts_tbe *t) {
@@ -52,6 +55,13 @@ struct ts_index *ts_tbe_index(ts_tbe *t, int32_t i) {
 /* Ids that are placed at a time. */
 enum { SOME = 1024 };
 
+/* Rows ROW[PLACE[k]] (n) of table I are IDS[PLACE[k]]'s from now on. */
+static void note_ids(ts_tbe *t, int32_t i, const uint32_t *row,
+                     const int64_t *ids, const int64_t *place, int64_t n) {
+  for (int64_t k = 0; t->row_id && k < n; k++)
+    t->row_id[t->row_base[i] + row[place[k]]] = ids[place[k]];
+}
+
 ts_err ts_tbe_learn(ts_tbe *t, int32_t i, const int64_t *ids, int64_t n) {
   int64_t fresh[SOME], n_fresh;
   uint32_t row[SOME];
@@ -61,6 +71,7 @@ ts_err ts_tbe_learn(ts_tbe *t, int32_t i, const int64_t *ids, int64_t n) {
   for (int64_t k = 0; k < n; k += SOME) {
     const int64_t m = n - k < SOME ? n - k : SOME;
     TS_DO(ts_index_insert(t->index[i], row, ids + k, m, fresh, &n_fresh));
+    note_ids(t, i, row, ids + k, fresh, n_fresh);
   }
   return TS_OK;
 }
@@ -78,6 +89,7 @@ static ts_err learn_some(ts_tbe *t, int32_t i, uint32_t *row,
                          const int64_t *ids, int64_t n) {
   int64_t fresh[SOME], n_fresh;
   TS_DO(ts_index_insert(t->index[i], row, ids, n, fresh, &n_fresh));
+  note_ids(t, i, row, ids, fresh, n_fresh);
   ts_tbe_draw(t, i, row, ids, fresh, n_fresh);
   for (int64_t k = 0; k < n; k++)
     if (row[k] == TS_INDEX_NONE) return full(t, i, &ids[k]);

@@ -33,6 +33,8 @@ struct ts_tbe {
   int64_t *zero;            /* (n_features) base of slots */
   int32_t *feature_table;   /* (n_features) */
   struct ts_index **index;  /* (n_tables) of dynamic ones; NULL: none are */
+  int64_t *row_id; /* (rows) of those of 16 bits, whose ids they are: stochastic
+                      rounding goes by it; else NULL */
   /* scratch of the backward pass, device memory, grown by the lane that runs
    * it */
   ts_buffer keys[2], order[2], bag_of, grad_at, bag_scale;
