@@ -7,7 +7,8 @@
 #include "sparse/row_optim.h"
 
 int64_t ts_shard_bytes(const ts_table_config *t, const ts_shard *s) {
-  const int64_t index = ts_table_is_dynamic(t) ? TS_INDEX_ID_BYTES : 0;
+  const int64_t id = t->dtype == TS_F32 ? 0 : 8; /* kept beside 16-bit rows */
+  const int64_t index = ts_table_is_dynamic(t) ? TS_INDEX_ID_BYTES + id : 0;
   const int64_t row = (int64_t)ts_dtype_bytes(t->dtype) * s->n_cols + index;
   return (row + ts_row_state_bytes(t, s->n_cols, true)) * s->n_rows;
 }
@@ -17,16 +18,21 @@ int64_t ts_table_bytes(const ts_table_config *t) {
   return ts_shard_bytes(t, &all);
 }
 
+int64_t ts_place_first_row(const ts_table_config *t, int k, int n) {
+  const int64_t block = (t->rows + n - 1) / n;
+  if (ts_table_is_dynamic(t)) return t->rows / n * k + t->rows % n * k / n;
+  return k * block < t->rows ? k * block : t->rows;
+}
+
 ts_err ts_place_rows(ts_table_plan *p, const ts_table_config *t,
                      const int *ranks, int n_ranks, int32_t col0,
                      int32_t n_cols) {
-  const int64_t block = (t->rows + n_ranks - 1) / n_ranks;
   TS_DO(ts_mem_resize(&p->shards, (size_t)p->n_shards * sizeof *p->shards,
                       (size_t)(p->n_shards + n_ranks) * sizeof *p->shards,
                       TS_TAG_MISC));
   for (int k = 0; k < n_ranks; k++) {
-    const int64_t row0 = k * block < t->rows ? k * block : t->rows;
-    const int64_t n_rows = t->rows - row0 < block ? t->rows - row0 : block;
+    const int64_t row0 = ts_place_first_row(t, k, n_ranks);
+    const int64_t n_rows = ts_place_first_row(t, k + 1, n_ranks) - row0;
     p->shards[p->n_shards++] = (ts_shard){ranks[k], row0, n_rows, col0, n_cols};
   }
   return TS_OK;

@@ -42,12 +42,11 @@ static ts_err check_rows(const ts_checker *k, int32_t first, int32_t end,
                          bool *used) {
   ts_err err = TS_OK;
   const ts_shard *s = k->plan->shards;
-  const int64_t rows = k->table->rows, n = end - first;
-  const int64_t block = (rows + n - 1) / n;
+  const int32_t n = end - first;
   for (int32_t i = first; i < end; i++) {
-    const int64_t at = (i - first) * block;
-    const int64_t row0 = at < rows ? at : rows;
-    const int64_t n_rows = rows - row0 < block ? rows - row0 : block;
+    const int64_t row0 = ts_place_first_row(k->table, i - first, n);
+    const int64_t n_rows =
+        ts_place_first_row(k->table, i - first + 1, n) - row0;
     if (s[i].row0 != row0 || s[i].n_rows != n_rows ||
         s[i].col0 != s[first].col0 || s[i].n_cols != s[first].n_cols)
       err = bad(k, "is not blocks of ceil(rows / shards) rows, in order");

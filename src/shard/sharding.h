@@ -115,8 +115,11 @@ bool ts_ids_alike(const ts_table_config *, const ts_table_config *);
 
 /* place.c: parts of placement that types share.  Each adds shards to the
  * plan's. */
-/* Columns [col0, col0 + n_cols) cut over RANKS by rows: ceil(rows / n) each,
- * the last ones less. */
+/* Where the rows of the K-th of N such shards begin: ceil(rows / n) each, the
+ * last ones less or none; of dynamic tables each has some, as parts of ids are
+ * dealt to all. */
+int64_t ts_place_first_row(const ts_table_config *, int k, int n);
+/* Columns [col0, col0 + n_cols) cut over RANKS by rows, as that says. */
 ts_err ts_place_rows(ts_table_plan *, const ts_table_config *, const int *ranks,
                      int n_ranks, int32_t col0, int32_t n_cols);
 /* Columns of each column shard (DECK error: `ranks` do not divide them). */

@@ -110,6 +110,7 @@ static ts_row_update_args group_args(ts_tbe *t) {
                           .table_id = t->table_id,
                           .first_row = t->first_row,
                           .first_col = t->first_col,
+                          .row_id = t->row_id,
                           .seed = t->seed};
   for (int k = 0; k < t->optim->n_states; k++)
     a.state[k] = t->tier->ops->state(t->tier, k);

@@ -2,8 +2,8 @@
  * of each says where an id's row is, and who is new gets the next one.
  *
  * What becomes of an id does not depend on which row it gets: initial weights
- * are those of its number, and gradients of a row are summed in the order of
- * the batch. */
+ * and the rounding of 16-bit rows are those of its number, and gradients of a
+ * row are summed in the order of the batch. */
 #include <math.h>
 #include <string.h>
 
@@ -36,6 +36,8 @@ ts_err ts_tbe_index_create(ts_tbe *t) {
     TS_DO(ts_mem_many(t->seen, n_rows, SPARSE));
     TS_DO(ts_mem_many(t->last, n_rows, SPARSE));
   }
+  if (t->dtype != TS_F32)
+    TS_DO(ts_mem_many(t->row_id, n_rows, SPARSE));
   for (int32_t i = 0; i < t->n_tables; i++)
     TS_DO(ts_index_create(&t->index[i], 1, t->tables[i].n_rows - 1));
   return TS_OK;
@@ -44,7 +46,7 @@ ts_err ts_tbe_index_create(ts_tbe *t) {
 void ts_tbe_index_destroy(ts_tbe *t) {
   for (int32_t i = 0; t->index && i < t->n_tables; i++)
     ts_index_destroy(t->index[i]);
-  ts_mem_free_all(t->index, t->born, t->seen, t->last);
+  ts_mem_free_all(t->index, t->born, t->seen, t->last, t->row_id);
 }
 
 bool ts_tbe_is_dynamic(const ts_tbe *t) {
@@ -71,10 +73,17 @@ void ts_tbe_meet(ts_tbe *t, const uint32_t *keys, int64_t n, int64_t pass) {
 /* Ids that are placed at a time. */
 enum { SOME = 1024 };
 
-static void forget_row(ts_tbe *t, int32_t i, uint32_t row, uint32_t batch) {
-  const int64_t at = t->row_base[i] + row;
-  t->born[at] = batch;
-  if (t->seen) t->seen[at] = t->last[at] = 0;
+/* Rows ROW[PLACE[k]] (n) of table I are IDS[PLACE[k]]'s from now on, which
+ * BATCH has brought. */
+static void note_ids(ts_tbe *t, int32_t i, const uint32_t *row,
+                     const int64_t *ids, const int64_t *place, int64_t n,
+                     uint32_t batch) {
+  for (int64_t k = 0; k < n; k++) {
+    const int64_t at = t->row_base[i] + row[place[k]];
+    t->born[at] = batch;
+    if (t->seen) t->seen[at] = t->last[at] = 0;
+    if (t->row_id) t->row_id[at] = ids[place[k]];
+  }
 }
 
 ts_err ts_tbe_learn(ts_tbe *t, int32_t i, const int64_t *ids, int64_t n) {
@@ -86,7 +95,7 @@ ts_err ts_tbe_learn(ts_tbe *t, int32_t i, const int64_t *ids, int64_t n) {
   for (int64_t k = 0; k < n; k += SOME) {
     const int64_t m = n - k < SOME ? n - k : SOME;
     TS_DO(ts_index_insert(t->index[i], row, ids + k, m, fresh, &n_fresh));
-    for (int64_t j = 0; j < m; j++) forget_row(t, i, row[j], 0);
+    note_ids(t, i, row, ids + k, fresh, n_fresh, 0);
   }
   return TS_OK;
 }
@@ -104,7 +113,7 @@ static ts_err learn_some(ts_tbe *t, int32_t i, uint32_t *row,
                          const int64_t *ids, int64_t n, uint32_t batch) {
   int64_t fresh[SOME], n_fresh;
   TS_DO(ts_index_insert(t->index[i], row, ids, n, fresh, &n_fresh));
-  for (int64_t k = 0; k < n_fresh; k++) forget_row(t, i, row[fresh[k]], batch);
+  note_ids(t, i, row, ids, fresh, n_fresh, batch);
   ts_tbe_draw(t, i, row, ids, fresh, n_fresh);
   for (int64_t k = 0; k < n; k++)
     if (row[k] == TS_INDEX_NONE) return full(t, i, &ids[k]);

@@ -34,6 +34,8 @@ struct ts_tbe {
   int32_t *feature_table;   /* (n_features) */
   struct ts_index **index;  /* (n_tables) of dynamic ones; NULL: none are */
   uint32_t *born, *seen, *last; /* as in ts_tbe_ids, by rows of the group */
+  int64_t *row_id; /* (rows) of those of 16 bits, whose ids they are: stochastic
+                      rounding goes by it; else NULL */
   /* scratch of the backward pass, device memory, grown by the lane that runs
    * it */
   ts_buffer keys[2], order[2], bag_of, grad_at, bag_scale;

@@ -163,7 +163,8 @@ TS_BODY void close_row(const ts_row_update_args *a, int64_t key, int64_t at,
                        int32_t table, const float *wide) {
   if (a->dtype != TS_F32)
     store_rounded(a, (uint16_t *)a->weight + at * a->dim, wide, table,
-                  a->first_row[table] + key - a->row_base[table]);
+                  a->row_id ? a->row_id[key]
+                            : a->first_row[table] + key - a->row_base[table]);
 }
 
 /* One update of group row KEY, which lies at AT, by its summed gradient. */

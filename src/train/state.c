@@ -184,6 +184,7 @@ ts_err ts_trainer_describe(ts_trainer *t, const ts_run_state *state,
                            ts_source *train, ts_ckpt *ckpt) {
   ckpt->step = t->step;
   TS_DO(describe(t, ckpt, ckpt->kind != TS_CKPT_WEIGHTS));
+  TS_DO(ts_settle(t, ts_state_ids_add(t, ckpt)));
   TS_DO(ts_settle(t, add_meta(t, ckpt)));
   TS_DO(ts_settle(t, add_loader(t, ckpt, state, train)));
   TS_DO(ts_settle(t, each_metric(t, ckpt, NULL)));

@@ -74,13 +74,18 @@ static ts_err list_all(ts_trainer *t, ts_ckpt *ckpt, ts_state_ids *x) {
 static ts_err add_starts(ts_ckpt *ckpt, const ts_state_ids *x, int32_t i) {
   ts_err err = TS_OK;
   ts_str path = {0};
-  int64_t *start = x->tables[i].start;
-  for (int32_t p = 0; p < TS_INDEX_PARTS; p++) start[p + 1] += start[p];
+  const int64_t *start = x->tables[i].start;
   TS_TRY(ts_str_append(&path, "meta/dynamic/%s", name_of(x->trainer, i)));
   TS_TRY(ts_ckpt_add_value(ckpt, path.text, TS_I64, TS_INDEX_PARTS + 1, start));
 done:
   ts_str_reset(&path);
   return err;
+}
+
+ts_err ts_state_ids_add(ts_trainer *t, ts_ckpt *ckpt) {
+  for (int32_t i = 0; ckpt->arrived && i < t->config->n_tables; i++)
+    if (is_dynamic(t, i)) TS_DO(add_starts(ckpt, ckpt->arg, i));
+  return TS_OK;
 }
 
 int64_t ts_ids_place(const ts_ids *d) {
@@ -211,7 +216,8 @@ ts_err ts_state_ids_find(ts_trainer *t, ts_ckpt *ckpt, ts_state_ids **out) {
   for (int32_t i = 0; i < n; i++) {
     if (!is_dynamic(t, i)) continue;
     TS_DO(ts_comm_sum_i64(t->control, x->tables[i].start + 1, TS_INDEX_PARTS));
-    TS_DO(ts_settle(t, add_starts(ckpt, x, i)));
+    for (int32_t p = 0; p < TS_INDEX_PARTS; p++)
+      x->tables[i].start[p + 1] += x->tables[i].start[p];
   }
   if (any) {
     ckpt->arrived = arrived;

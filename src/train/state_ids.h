@@ -35,6 +35,8 @@ typedef struct ts_state_ids {
  * way have brought since; memory of the checkpoint.  CKPT, as it is loaded,
  * gets the rows of its file.  Collective. */
 ts_err ts_state_ids_find(ts_trainer *, ts_ckpt *, ts_state_ids **);
+/* CKPT, which is to be saved, gets the places of their parts. */
+ts_err ts_state_ids_add(ts_trainer *, ts_ckpt *);
 /* Places of a table's own ids among all. */
 int64_t ts_ids_place(const ts_ids *);
 /* Once CKPT is loaded: its ids have the rows that were read.  An error on one

@@ -6,7 +6,7 @@
 not_sanitized
 run() { n=$1; shift; ${MPIRUN:-mpirun} -q -n "$n" "$TESSERA" "$@"; }
 cat > "$work/plain.deck" <<'DECK'
-run = { threads = 1; };
+run = { steps = 1; threads = 1; };
 data = { format = "synthetic"; global_batch = 64;
          synthetic = { samples = 3000; eval_samples = 300; zipf = 1.05; pooling = 5; }; };
 table_defaults = { dim = 16; };
