@@ -35,7 +35,7 @@ last=checkpoints/step-00000040.h5
 emb=model/sparse_arch.embedding_bag_collection.embedding_bags
 same_sets() { # A B datasets..., of both runs' last checkpoints
   one=$work/$1/$last; other=$work/$2/$last; shift 2
-  for set; do h5diff "$one" "$other" "$set" "$set" > /dev/null || return 1; done
+  for path; do h5diff "$one" "$other" "$path" "$path" > /dev/null || return 1; done
 }
 same_ids() { for table in a b c; do same_sets "$1" "$2" dynamic/$table/ids dynamic/$table/seen dynamic/$table/last meta/dynamic/$table || return 1; done; }
 same_rows() { same_sets "$1" "$2" $emb.a.weight $emb.b.weight $emb.c.weight; }
@@ -72,8 +72,21 @@ for kind in lru lfu ttl; do
     check "$kind, from step $at: the same rows" same_rows ${kind}2 on$kind${at}2
   done
 done
-# A step that is left out and one that is taken back: what was sent ahead gets
-# its rows anew.
+# A plain model of what is evicted.
+python=
+for p in /usr/bin/python3 python3; do
+  [ -n "$python" ] || { $p -c 'import h5py, numpy' 2> /dev/null && python=$p; }
+done
+model() { kind=$1; folder=$2; shift 2; $python "$srcdir/tests/run/evict.py" "$work/data.h5" "$work/$folder/$last" 64 40 "$@"; }
+if [ -n "$python" ]; then
+  for kind in lru lfu; do
+    check "$kind: a, by a plain model" model $kind ${kind}2 a fa $kind 5 640
+    check "$kind: b, by a plain model" model $kind ${kind}3 b fb,fc $kind 5 1000
+    check "$kind: c, by a plain model" model $kind on${kind}234 c fd $kind 4 700
+  done
+  check "ttl: a, by a plain model" model ttl ttl4 a fa ttl 5 0 7
+  check "ttl: c, by a plain model" model ttl onttl201 c fd ttl 4 0 7
+fi
 set="--set table_defaults.evict.kind=lru"
 check "micro-batches" go 2 micro $set --set run.accumulate=2
 check "micro-batches: the same ids" same_ids lru1 micro
