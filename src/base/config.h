@@ -118,7 +118,8 @@ static inline bool ts_table_evicts(const ts_table_config *t) {
 
 /* Ids of the table are in [0, this), or TS_ROWS_DYNAMIC. */
 static inline int64_t ts_table_ids(const ts_table_config *t) {
-  return ts_table_is_dynamic(t) ? TS_ROWS_DYNAMIC : t->rows;
+  if (ts_table_is_dynamic(t)) return TS_ROWS_DYNAMIC;
+  return t->rows;
 }
 static inline bool ts_id_is_row(int64_t id, int64_t ids) {
   return ids == TS_ROWS_DYNAMIC || (uint64_t)id < (uint64_t)ids;
