@@ -6,20 +6,6 @@ KEY(TABLE, "name", name, STRING, NULL, "", 1, 0, NULL,
         "a list gives one number per table; auto: as many as the data need, "
         "which train --check prints; dynamic: ids are any 64-bit number, and "
         "get a row when they are first met"),
-    NUMBER(TABLE, capacity, INT, "0", "rows", 0, 9e15,
-           "of rows = \"dynamic\": as many ids have a row, on all ranks "
-           "together"),
-    WORD_OF(
-        TABLE, "evict.kind", evict.kind, STRING, "none", "none|lru|lfu|ttl",
-        "which ids of rows = \"dynamic\" lose their rows: those met longest "
-        "ago; in the fewest steps; not for evict.ttl steps"),
-    NUMBER_OF(TABLE, "evict.every", evict.every, INT, "100", "steps", 1, 1e12,
-              "when that is looked at"),
-    NUMBER_OF(TABLE, "evict.ttl", evict.ttl, INT, "0", "steps", 0, 4e9,
-              "of evict.kind ttl"),
-    NUMBER_OF(TABLE, "evict.keep", evict.keep, FLOAT, "0.9", "", 0.01, 1,
-              "of evict.kind lru and lfu: a share of the capacity; ids beyond "
-              "it go, so that new ones find room until the next look"),
     NUMBER(TABLE, dim, INT32, "64", "floats", 1, 65536,
            "width of a row; multiples of 16 are fast"),
     KEY(TABLE, "features", features, STRINGS, NULL, "", 1, 0, NULL,
@@ -74,6 +60,20 @@ KEY(TABLE, "name", name, STRING, NULL, "", 1, 0, NULL,
          "fused: rows in fast memory; cached: in slow memory behind a cache; "
          "host: in slow memory; auto: fused, or what the planner says where "
          "memory doesn't suffice; doc/cache.md"),
+    NUMBER(TABLE, capacity, INT, "0", "rows", 0, 9e15,
+           "of rows = \"dynamic\": as many ids have a row, on all ranks "
+           "together"),
+    WORD_OF(
+        TABLE, "evict.kind", evict.kind, STRING, "none", "none|lru|lfu|ttl",
+        "which ids of rows = \"dynamic\" lose their rows: those met longest "
+        "ago; in the fewest steps; not for evict.ttl steps"),
+    NUMBER_OF(TABLE, "evict.every", evict.every, INT, "100", "steps", 1, 1e12,
+              "when that is looked at"),
+    NUMBER_OF(TABLE, "evict.ttl", evict.ttl, INT, "0", "steps", 0, 4e9,
+              "of evict.kind ttl"),
+    NUMBER_OF(TABLE, "evict.keep", evict.keep, FLOAT, "0.9", "", 0.01, 1,
+              "of evict.kind lru and lfu: a share of the capacity; ids beyond "
+              "it go, so that new ones find room until the next look"),
     WORD_OF(TABLE, "feature_processor.kind", feature_processor, STRING, "none",
             "none|position_weighted",
             "position_weighted: a trained weight for each position in a bag, "

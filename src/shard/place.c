@@ -6,10 +6,17 @@
 #include "sparse/index.h"
 #include "sparse/row_optim.h"
 
+/* Of a dynamic table's id, beside its row: as sparse/tbe_dynamic.c has it. */
+static int64_t id_bytes(const ts_table_config *t) {
+  enum { BORN = 4, ID = 8, SEEN_AND_LAST = 8 };
+  if (!ts_table_is_dynamic(t)) return 0;
+  return TS_INDEX_ID_BYTES + BORN + (t->dtype == TS_F32 ? 0 : ID) +
+         (ts_table_evicts(t) ? SEEN_AND_LAST : 0);
+}
+
 int64_t ts_shard_bytes(const ts_table_config *t, const ts_shard *s) {
-  const int64_t id = t->dtype == TS_F32 ? 0 : 8; /* kept beside 16-bit rows */
-  const int64_t index = ts_table_is_dynamic(t) ? TS_INDEX_ID_BYTES + id : 0;
-  const int64_t row = (int64_t)ts_dtype_bytes(t->dtype) * s->n_cols + index;
+  const int64_t row =
+      (int64_t)ts_dtype_bytes(t->dtype) * s->n_cols + id_bytes(t);
   return (row + ts_row_state_bytes(t, s->n_cols, true)) * s->n_rows;
 }
 

@@ -90,11 +90,9 @@ ts_err ts_plan_stats_count(ts_plan_stats *s, int64_t rows, const int64_t *ids,
   const int64_t top = rows / 100 > 1 ? rows / 100 : 1;
   for (int64_t i = 0; i < d && i < top; i++) s->hot += (double)count[i];
   s->hot /= (double)n;
-  for (int64_t i = 0; i < n; i++) {
-    if ((uint64_t)ids[i] >= (uint64_t)rows) continue; /* dynamic: by no row */
+  for (int64_t i = 0; i < n; i++)
     s->block[(int)((double)ids[i] / (double)rows * TS_STATS_BLOCKS)] +=
         1.0 / (double)n;
-  }
 done:
   ts_mem_free(copy);
   ts_mem_free(count);

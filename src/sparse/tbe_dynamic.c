@@ -36,8 +36,7 @@ ts_err ts_tbe_index_create(ts_tbe *t) {
     TS_DO(ts_mem_many(t->seen, n_rows, SPARSE));
     TS_DO(ts_mem_many(t->last, n_rows, SPARSE));
   }
-  if (t->dtype != TS_F32)
-    TS_DO(ts_mem_many(t->row_id, n_rows, SPARSE));
+  if (t->dtype != TS_F32) TS_DO(ts_mem_many(t->row_id, n_rows, SPARSE));
   for (int32_t i = 0; i < t->n_tables; i++)
     TS_DO(ts_index_create(&t->index[i], 1, t->tables[i].n_rows - 1));
   return TS_OK;
