@@ -4,7 +4,7 @@ tessera_sources += \
   src/base/balance.c \
   src/base/balance.h \
   src/base/clones.h \
-  src/base/config.h \
+  src/base/config.h src/base/table_config.h \
   src/base/dense_columns.c \
   src/base/dense_columns.h \
   src/base/dtype.c \

@@ -88,6 +88,34 @@ ts_err ts_state_ids_add(ts_trainer *t, ts_ckpt *ckpt) {
   return TS_OK;
 }
 
+/* An item of a number for each id of table I. */
+static ts_err add_list(ts_ckpt *ckpt, const ts_state_ids *x, int32_t i,
+                       const char *what, bool optional) {
+  ts_err err = TS_OK;
+  ts_str name = {0};
+  ts_ckpt_item *item;
+  TS_TRY(ts_str_append(&name, "dynamic/%s/%s", name_of(x->trainer, i), what));
+  TS_TRY(ts_ckpt_add_item(ckpt, name.text, TS_I64,
+                          x->tables[i].start[TS_INDEX_PARTS], 0, &item));
+  item->optional = optional;
+  ts_ckpt_is_copy(item, x->trainer->n_ranks);
+done:
+  ts_str_reset(&name);
+  return err;
+}
+
+ts_err ts_ids_add_lists(ts_ckpt *ckpt, ts_state_ids *x, int32_t i) {
+  ts_ids *d = &x->tables[i];
+  d->first = ckpt->n_items;
+  TS_DO(add_list(ckpt, x, i, "ids", false));
+  if (ts_table_evicts(&x->trainer->config->tables[i])) {
+    TS_DO(add_list(ckpt, x, i, "seen", true));
+    TS_DO(add_list(ckpt, x, i, "last", true));
+  }
+  d->n_lists = ckpt->n_items - d->first;
+  return TS_OK;
+}
+
 int64_t ts_ids_place(const ts_ids *d) {
   return d->start[ts_index_first_part(d->shard, d->n_shards)];
 }

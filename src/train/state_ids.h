@@ -37,6 +37,9 @@ typedef struct ts_state_ids {
 ts_err ts_state_ids_find(ts_trainer *, ts_ckpt *, ts_state_ids **);
 /* CKPT, which is to be saved, gets the places of their parts. */
 ts_err ts_state_ids_add(ts_trainer *, ts_ckpt *);
+/* Adds table I's items of its ids, of which the other items of it come after:
+ * ids, and where it evicts how often and when they were met. */
+ts_err ts_ids_add_lists(ts_ckpt *, ts_state_ids *, int32_t i);
 /* Places of a table's own ids among all. */
 int64_t ts_ids_place(const ts_ids *);
 /* Once CKPT is loaded: its ids have the rows that were read.  An error on one

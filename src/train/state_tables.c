@@ -98,35 +98,6 @@ static bool is_dynamic(const ts_describe *d, int32_t table) {
   return ts_table_is_dynamic(&d->t->config->tables[table]);
 }
 
-/* What is known of the ids of table I: a number each. */
-static ts_err add_number(ts_describe *d, int32_t i, const char *what,
-                         bool optional) {
-  ts_err err = TS_OK;
-  ts_str name = {0};
-  ts_ckpt_item *item;
-  const char *table = d->t->config->tables[i].name;
-  TS_TRY(ts_str_append(&name, "dynamic/%s/%s", table, what));
-  TS_TRY(ts_ckpt_add_item(d->ckpt, name.text, TS_I64,
-                          d->ids->tables[i].start[TS_INDEX_PARTS], 0, &item));
-  item->optional = optional;
-  ts_ckpt_is_copy(item, d->t->n_ranks);
-done:
-  ts_str_reset(&name);
-  return err;
-}
-
-static ts_err add_numbers_of_ids(ts_describe *d, int32_t i) {
-  ts_ids *x = &d->ids->tables[i];
-  x->first = d->ckpt->n_items;
-  TS_DO(add_number(d, i, "ids", false));
-  if (ts_table_evicts(&d->t->config->tables[i])) {
-    TS_DO(add_number(d, i, "seen", true));
-    TS_DO(add_number(d, i, "last", true));
-  }
-  x->n_lists = d->ckpt->n_items - x->first;
-  return TS_OK;
-}
-
 /* Rows of the items of table I. */
 static int64_t n_rows_of(const ts_describe *d, int32_t i) {
   if (is_dynamic(d, i)) return d->ids->tables[i].start[TS_INDEX_PARTS];
@@ -148,7 +119,7 @@ static ts_err add_list(ts_describe *d, int32_t i, const char *full,
   ts_err err = TS_OK;
   ts_str name = {0};
   ts_ckpt_item *item;
-  if (is_dynamic(d, i)) return add_numbers_of_ids(d, i);
+  if (is_dynamic(d, i)) return ts_ids_add_lists(d->ckpt, d->ids, i);
   if (!is_delta(d)) return TS_OK;
   TS_TRY(ts_str_append(&name, "delta/rows/%s", full));
   TS_TRY(ts_ckpt_add_item(d->ckpt, name.text, TS_I64, rows, 0, &item));
