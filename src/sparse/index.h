@@ -5,7 +5,8 @@
  * ts_index_key, which is a permutation of 64 bits, so that equal keys are
  * equal ids; the key's top bits say in which of TS_INDEX_PARTS parts it is,
  * and parts are dealt whole to shards.  The index grows by itself, moves
- * nothing else, and takes at most 16 bytes an id at a load of .9.
+ * nothing else, and takes at most 16 bytes an id once nine tenths of its rows
+ * are used.
  * All of it is Local, the host's memory; one caller at a time, but any number
  * of finds beside each other. */
 #pragma once
@@ -18,7 +19,7 @@
 
 enum { TS_INDEX_PART_BITS = 12, TS_INDEX_PARTS = 1 << TS_INDEX_PART_BITS };
 
-/* At most, of each row's id at a load of .9. */
+/* At most, of each id, once nine tenths of the rows are used. */
 enum { TS_INDEX_ID_BYTES = 16 };
 
 /* A row that is none. */

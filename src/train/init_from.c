@@ -287,6 +287,7 @@ ts_err ts_trainer_init_from(ts_trainer *t, const ts_source *train,
   TS_TRY(ts_trainer_describe_weights(t, &ckpt, state));
   TS_TRY(ts_settle(t, match_words(&m, &ckpt)));
   if (state) TS_TRY(ts_settle(t, ts_state_move_means(t, TS_MEANS_BEGIN)));
+  ts_state_ids_may_lack(&ckpt);
   if (ts_path_is_safetensors(path) && ckpt.arrived)
     TS_THROW(TS_ERR_DECK,
              "checkpoint.init_from: %s: such a file has rows by number, and "
@@ -296,7 +297,7 @@ ts_err ts_trainer_init_from(ts_trainer *t, const ts_source *train,
     TS_TRY(ts_ckpt_load_tensors(&ckpt, path, &missing, &left, t->control));
   else
     TS_TRY(ts_ckpt_load(&ckpt, path, true, &missing, t->control));
-  TS_TRY(ts_state_ids_take(t, &ckpt));
+  TS_TRY(ts_state_ids_take(t, &ckpt, !state));
   TS_TRY(ts_settle(t, ts_ebc_reload(t->ebc)));
   ts_parallel_touch(t->dense);
   if (state) {

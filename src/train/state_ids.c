@@ -1,4 +1,5 @@
 /* state_ids.c - the ids of dynamic tables, to a checkpoint and back. */
+#include "train/state_dense.h"
 #include "train/state_ids.h"
 
 #include <stdio.h>
@@ -161,11 +162,24 @@ static ts_err read_to(ts_ckpt *ckpt, ts_ids *d, int64_t place) {
   return TS_OK;
 }
 
+/* The file may have been made without this table, which stays as it is. */
+static void lack(ts_ckpt *ckpt, ts_ids *d) {
+  d->n = 0;
+  for (int32_t k = 0; k < d->n_items; k++) {
+    ckpt->items[d->first + k].rows = 0;
+    ckpt->items[d->first + k].n_read = 0;
+  }
+}
+
 static ts_err arrive(ts_state_ids *x, ts_ckpt *ckpt, int32_t i,
                      const char *path) {
   ts_ids *d = &x->tables[i];
   const ts_table_config *c = &x->trainer->config->tables[i];
   const int64_t *start = starts_of(ckpt, c->name);
+  if (!start && x->may_lack) {
+    lack(ckpt, d);
+    return TS_OK;
+  }
   if (!start)
     return ts_fail(TS_ERR_CKPT,
                    "%s: has no ids for table %s, whose rows are \"dynamic\"",
@@ -183,7 +197,12 @@ static ts_err arrive(ts_state_ids *x, ts_ckpt *ckpt, int32_t i,
   const int64_t from = start[ts_index_first_part(d->shard, d->n_shards)];
   d->n = start[ts_index_first_part(d->shard + 1, d->n_shards)] - from;
   if (d->n > ts_tbe_table_of(d->tbe, d->number)->n_rows - 1)
-    return bad(x, i, path);
+    return ts_fail(
+        TS_ERR_DECK,
+        "table %s: %s has %lld ids for rank %d, which has %lld rows: "
+        "give a larger capacity",
+        c->name, path, (long long)d->n, x->trainer->rank,
+        (long long)ts_tbe_table_of(d->tbe, d->number)->n_rows - 1);
   return read_to(ckpt, d, from);
 }
 
@@ -207,27 +226,45 @@ static bool are_whole(const ts_ids *d) {
   return true;
 }
 
-static ts_err take(const ts_state_ids *x, int32_t i) {
+/* Numbers of steps, which are not those of a run that begins ANEW; a file that
+ * was made without eviction says nothing: its ids are as if met in its step. */
+static bool take_numbers(const ts_ids *d, const ts_ckpt *ckpt, bool anew) {
+  const ts_tbe_ids have = ts_tbe_ids_of(d->tbe, d->number);
+  const bool known = d->seen && !ckpt->items[d->first + 1].absent;
+  for (int64_t k = 0; d->seen && !anew && k < d->n; k++) {
+    const int64_t seen = known ? d->seen[k] : 1;
+    const int64_t last = known ? d->last[k] : ts_state_step(ckpt);
+    if (seen < 0 || seen > UINT32_MAX || last < 0 || last > UINT32_MAX)
+      return false;
+    have.seen[k + 1] = (uint32_t)seen; /* rows are from 1 on */
+    have.last[k + 1] = (uint32_t)last;
+  }
+  return true;
+}
+
+static ts_err take(const ts_state_ids *x, int32_t i, const ts_ckpt *ckpt,
+                   bool anew) {
   const ts_ids *d = &x->tables[i];
   if (!d->tbe) return TS_OK;
   if (!are_whole(d)) return bad(x, i, "the checkpoint");
   TS_DO(ts_tbe_learn(d->tbe, d->number, d->ids, d->n));
-  const ts_tbe_ids have = ts_tbe_ids_of(d->tbe, d->number);
-  for (int64_t k = 0; d->seen && k < d->n; k++) { /* rows are from 1 on */
-    have.seen[k + 1] = (uint32_t)d->seen[k];
-    have.last[k + 1] = (uint32_t)d->last[k];
-  }
-  return TS_OK;
+  return take_numbers(d, ckpt, anew) ? TS_OK : bad(x, i, "the checkpoint");
 }
 
-static ts_err take_all(const ts_state_ids *x) {
+static ts_err take_all(const ts_state_ids *x, const ts_ckpt *ckpt, bool anew) {
   for (int32_t i = 0; i < x->trainer->config->n_tables; i++)
-    if (is_dynamic(x->trainer, i)) TS_DO(take(x, i));
+    if (is_dynamic(x->trainer, i)) TS_DO(take(x, i, ckpt, anew));
   return TS_OK;
 }
 
-ts_err ts_state_ids_take(ts_trainer *t, ts_ckpt *ckpt) {
-  return ckpt->arrived ? ts_settle(t, take_all(ckpt->arg)) : TS_OK;
+ts_err ts_state_ids_take(ts_trainer *t, ts_ckpt *ckpt, bool anew) {
+  if (!ckpt->arrived) return TS_OK;
+  return ts_settle(t, take_all(ckpt->arg, ckpt, anew));
+}
+
+void ts_state_ids_may_lack(ts_ckpt *ckpt) {
+  ts_state_ids *x = ckpt->arg;
+  if (ckpt->arrived) x->may_lack = true;
 }
 
 ts_err ts_state_ids_find(ts_trainer *t, ts_ckpt *ckpt, ts_state_ids **out) {

@@ -29,11 +29,12 @@ typedef struct ts_ids {
 typedef struct ts_state_ids {
   ts_trainer *trainer;
   ts_ids *tables; /* (n_tables); those without start are not dynamic */
+  bool may_lack;  /* tables that the file has no ids for stay as they are */
 } ts_state_ids;
 
 /* The tables as they are after the last step, without ids that batches under
  * way have brought since; memory of the checkpoint.  CKPT, as it is loaded,
- * gets the rows of its file.  Collective. */
+ * gets the rows of its file.  The lanes are idle.  Collective. */
 ts_err ts_state_ids_find(ts_trainer *, ts_ckpt *, ts_state_ids **);
 /* CKPT, which is to be saved, gets the places of their parts. */
 ts_err ts_state_ids_add(ts_trainer *, ts_ckpt *);
@@ -42,6 +43,9 @@ ts_err ts_state_ids_add(ts_trainer *, ts_ckpt *);
 ts_err ts_ids_add_lists(ts_ckpt *, ts_state_ids *, int32_t i);
 /* Places of a table's own ids among all. */
 int64_t ts_ids_place(const ts_ids *);
-/* Once CKPT is loaded: its ids have the rows that were read.  An error on one
- * rank is all ranks'.  Collective. */
-ts_err ts_state_ids_take(ts_trainer *, ts_ckpt *);
+/* Once CKPT is loaded: its ids have the rows that were read; with ANEW none was
+ * met yet, as the run begins at step 0.  An error on one rank is all ranks'.
+ * Collective. */
+ts_err ts_state_ids_take(ts_trainer *, ts_ckpt *, bool anew);
+/* Before CKPT is loaded: may_lack. */
+void ts_state_ids_may_lack(ts_ckpt *);

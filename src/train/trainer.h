@@ -166,7 +166,8 @@ ts_inflight *ts_inflight_at(ts_trainer *, int ahead);
 /* Of batches that are sent ahead, the lanes idle (evict.c): the number of the
  * first one that ids of dynamic tables may have got rows of, 0: none; and rows
  * of their ids, after ids have lost theirs or all got others, which their
- * lookups are then repeated for.  Local; Collective. */
+ * lookups are then repeated for, which the host waits for.  Local; Collective.
+ */
 uint32_t ts_trainer_first_learnt(ts_trainer *);
 ts_err ts_trainer_place_again(ts_trainer *);
 

@@ -90,6 +90,14 @@ fi
 set="--set table_defaults.evict.kind=lru"
 check "micro-batches" go 2 micro $set --set run.accumulate=2
 check "micro-batches: the same ids" same_ids lru1 micro
+# A checkpoint of a run that evicts nothing, and another run's.
+all="--set tables.a.capacity=4000 --set tables.b.capacity=3000 --set tables.c.capacity=2000"
+check "nothing goes" go 2 kept --set run.steps=20 $all
+cp -r "$work/kept" "$work/begun"
+check "from there on by ttl" go 2 begun --set table_defaults.evict.kind=ttl --set table_defaults.evict.ttl=15 $all
+check "its ids are as if met in its last step" sh -c 'grep "\"evict\"" "$1" | grep "\"step\":30" | grep -q "\"evicted\":0"' sh "$work/begun/metrics.jsonl"
+check "its ids go in the end" sh -c 'grep "\"evict\"" "$1" | grep "\"step\":35" | grep -qv "\"evicted\":0"' sh "$work/begun/metrics.jsonl"
+check "weights of that run" go 2 from $set --set checkpoint.init_from="$work/kept/checkpoints" $all
 fails() { # CODE PATTERN command...
   want=$1; pattern=$2; shift 2
   "$@" > "$work/out" 2> "$work/err"; code=$?
