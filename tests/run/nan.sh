@@ -40,6 +40,8 @@ fails() {
   check "that says \"$pattern\"" grep -q "$pattern" "$work/err"
 }
 
+ids=
+for table in a b c d e; do ids="$ids --set tables.$table.rows=dynamic --set tables.$table.capacity=60"; done
 for n in 1 2; do
   every="--set checkpoint.every=3"
   check "good on $n" train $n good$n $(csv good.csv)
@@ -57,6 +59,10 @@ for n in 1 2; do
   check "rollback on $n" train $n back$n $(csv bad.csv) $every --set run.on_nan=rollback
   check "the same bits on $n" same_bits "$(newest without$n)" "$(newest back$n)"
   check "each step once in the metrics" test "$(losses back$n | wc -l)" = 10
+  # Batches that were sent ahead have rows of ids that are gone.
+  check "the same of ids, on $n" train $n withoutids$n $(csv back.csv) $ids
+  check "rollback of ids on $n" train $n backids$n $(csv bad.csv) $every $ids --set run.on_nan=rollback
+  check "the same bits of ids on $n" same_bits "$(newest withoutids$n)" "$(newest backids$n)"
   check "it says so" said back$n 'weights and optimizers are back at step 3'
 
   # An infinite gradient under a finite loss: step 5, on the last rank.
