@@ -36,9 +36,9 @@ ts_err ts_place_rows(ts_table_plan *p, const ts_table_config *t,
                      int32_t n_cols) {
   if (ts_table_is_dynamic(t) && t->capacity < n_ranks)
     return ts_fail(TS_ERR_DECK,
-                   "table %s: capacity = %" PRId64
-                   " is less than the %d ranks that it is cut over",
-                   t->name, t->capacity, n_ranks);
+                   "table %s: capacity = %lld is less than the %d ranks that "
+                   "it is cut over",
+                   t->name, (long long)t->capacity, n_ranks);
   TS_DO(ts_mem_resize(&p->shards, (size_t)p->n_shards * sizeof *p->shards,
                       (size_t)(p->n_shards + n_ranks) * sizeof *p->shards,
                       TS_TAG_MISC));
