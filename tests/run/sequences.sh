@@ -58,6 +58,13 @@ DECK
 # On any ranks, in any pipeline, sharding, tier: N lines of losses as those of one.
 for ranks in 1 2 4; do check "$ranks ranks" train $ranks r$ranks; done
 check "two ranks as one" close_losses r1 r2 1e-6 15
+# Tables of any id.
+ids=
+for table in item:60 history:60 kinds:7; do ids="$ids --set tables.${table%:*}.rows=dynamic --set tables.${table%:*}.capacity=${table#*:}"; done
+check "any ids" train 1 ids1 $ids
+check "the same bits as with rows" close_losses r1 ids1 0 15
+check "any ids, row_wise on 3 ranks" train 3 ids3 $ids --set tables.history.sharding=row_wise --set tables.item.sharding=row_wise
+check "as with rows, on 3 ranks" close_losses r1 ids3 1e-6 15
 check "four ranks as one" close_losses r1 r4 1e-6 15
 for order in base sparse_dist prefetch fused_sparse_dist; do
   check "$order" train 2 $order --set pipeline.kind=$order
