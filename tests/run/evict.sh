@@ -59,6 +59,10 @@ for kind in lru lfu ttl; do
     check "$kind, $pipeline" go 2 $pipeline$kind $set --set pipeline.kind=$pipeline
     check "$kind, $pipeline: the same ids" same_ids ${kind}2 $pipeline$kind
     check "$kind, $pipeline: the same rows" same_rows ${kind}2 $pipeline$kind
+    # At the end nothing is sent ahead; here it is, and is none of the step's.
+    last=checkpoints/step-00000030.h5
+    check "$kind, $pipeline: the same ids at step 30" same_ids ${kind}2 $pipeline$kind
+    last=checkpoints/step-00000040.h5
   done
   # At a step that ids go after, and between two.
   for at in 20 23; do
