@@ -30,7 +30,8 @@ static ts_err check(const ts_ckpt *c, const ts_ckpt_item *item,
   return TS_OK;
 }
 
-/* What has to be brought, block by block: N_BYTES of P from AT on. */
+/* Checks N_BYTES of P from AT on, block by block, through a buffer: they are
+ * scattered, or a device's. */
 static ts_err check_apart(ts_ckpt *c, const ts_ckpt_item *item,
                           const ts_ckpt_piece *p, int64_t at, int64_t n_bytes) {
   ts_err err = TS_OK;

@@ -169,7 +169,8 @@ ts_err ts_ckpt_bring(ts_staging *, char *to, const ts_ckpt_piece *p,
                      int64_t row, int64_t from, int64_t n);
 /* The host may read the rows where they are, as one. */
 bool ts_ckpt_is_plain(const ts_staging *, const ts_ckpt_piece *);
-/* What is written may have to be brought. */
+/* Some written piece is scattered, or in a device's memory: writing it takes a
+ * buffer. */
 bool ts_ckpt_needs_bite(const ts_ckpt *);
 
 /* checkpoint_columns.c: the items of which ranks hold columns, the turns of

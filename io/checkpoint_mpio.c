@@ -52,7 +52,7 @@ typedef struct ts_mpio {
   char *bite; /* (ROUND_BYTES, at least a row) ts_ckpt_needs_bite, or NULL */
 } ts_mpio;
 
-/* What one rank writes of an item: rows that may be scattered, or columns. */
+/* One rank's part of an item: rows that may be scattered, or columns. */
 typedef struct ts_mpio_part {
   ts_ckpt_columns of;
   const uint32_t *at; /* of a piece, or NULL */

@@ -5,7 +5,7 @@
 #include "base/kinds.h"
 #include "io/deck_impl.h"
 
-/* What a dynamic table can't have; NULL: nothing is wrong. */
+/* The setting that a dynamic table needs and X lacks; NULL: it has all. */
 static const char *refused(const ts_config *c, const ts_table_config *x) {
   static const ts_shard_kind kinds[] = {TS_SHARD_AUTO, TS_SHARD_TABLE_WISE,
                                         TS_SHARD_ROW_WISE,

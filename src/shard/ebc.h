@@ -85,14 +85,15 @@ ts_err ts_ebc_statuses(ts_ebc_batch *, const ts_status **all);
 /* The same once more, of the batch that is under way.  Local. */
 const ts_status *ts_ebc_known_statuses(const ts_ebc_batch *);
 
-/* Of dynamic tables, once input_end's work is done.  learnt: the batch's number
- * among those that new ids have got rows of, from 1; 0: it is none.  again:
- * rows of its ids, after the lanes were idle and ids have lost or got others;
- * in the order of these numbers.  Local. */
+/* For dynamic tables, after input_end's work is done.  learnt: this is the N-th
+ * batch (from 1) whose new ids got rows; 0: its ids got none.  place_again:
+ * looks up the rows of the batch's ids once more, because ids have lost their
+ * rows or got others; the lanes are idle, and batches come in the order of
+ * learnt.  Local. */
 uint32_t ts_ebc_batch_learnt(const ts_ebc_batch *);
 ts_err ts_ebc_place_again(ts_ebc_batch *);
 
-/* What became of a table's ids on all ranks. */
+/* A table's ids on all ranks: how many are left, how many lost their rows. */
 typedef struct ts_evicted {
   int64_t n_ids, n_evicted;
 } ts_evicted;

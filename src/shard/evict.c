@@ -131,7 +131,7 @@ static ts_err end_first(ts_evicting *x, int64_t m, ts_comm *comm) {
   return TS_OK;
 }
 
-/* What was met long ago counts less: lfu's numbers are halved at each look. */
+/* lfu halves its numbers at each look, so that old steps count less. */
 static void age(ts_evicting *x) {
   if (strcmp(x->config->evict.kind, "lfu") != 0) return;
   for (int64_t k = 0; k < x->n; k++) x->have.seen[x->rows[k]] /= 2;

@@ -20,7 +20,7 @@ static inline int ts_id_bytes(int64_t n_rows) {
   return n_rows <= 256 ? 1 : n_rows <= 65536 ? 2 : 4;
 }
 
-/* Of an id on its way: those of dynamic tables travel as they are. */
+/* Bytes of an id on the wire.  Ids of dynamic tables travel whole. */
 static inline int ts_route_id_bytes(const ts_route *r) {
   return r->dynamic ? 8 : ts_id_bytes(r->n_rows);
 }

@@ -6,7 +6,7 @@
 #include "sparse/index.h"
 #include "sparse/row_optim.h"
 
-/* Of a dynamic table's id, beside its row: as sparse/tbe_dynamic.c has it. */
+/* Bytes that sparse/tbe_dynamic.c keeps for an id beside its row. */
 static int64_t id_bytes(const ts_table_config *t) {
   enum { BORN = 4, ID = 8, SEEN_AND_LAST = 8 };
   if (!ts_table_is_dynamic(t)) return 0;

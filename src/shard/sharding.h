@@ -115,9 +115,9 @@ bool ts_ids_alike(const ts_table_config *, const ts_table_config *);
 
 /* place.c: parts of placement that types share.  Each adds shards to the
  * plan's. */
-/* Where the rows of the K-th of N such shards begin: ceil(rows / n) each, the
- * last ones less or none; of dynamic tables each has some, as parts of ids are
- * dealt to all. */
+/* First row of the K-th of N shards of rows.  Each shard has ceil(rows / n),
+ * the last ones less or none.  Shards of a dynamic table all have some, because
+ * the parts of its ids are dealt to all of them. */
 int64_t ts_place_first_row(const ts_table_config *, int k, int n);
 /* Columns [col0, col0 + n_cols) cut over RANKS by rows, as that says. */
 ts_err ts_place_rows(ts_table_plan *, const ts_table_config *, const int *ranks,
