@@ -24,6 +24,19 @@ static const char *refused(const ts_config *c, const ts_table_config *x) {
   return NULL;
 }
 
+static void check_admit(ts_deck *d, const config_setting_t *s,
+                        const ts_table_config *x, const char *name,
+                        bool dynamic) {
+  const bool admits = x->admit.min_count > 1;
+  if (!dynamic && admits)
+    ts_deck_error(d, s, "table %.80s: admit is for rows = \"dynamic\"", name);
+  if (!admits && (x->admit.window_steps > 0 || x->admit.sketch_mib > 0))
+    ts_deck_error(d, s,
+                  "table %.80s: admit.window_steps and admit.sketch_mib need "
+                  "admit.min_count of 2 or more",
+                  name);
+}
+
 void ts_deck_check_dynamic(ts_deck *d, int32_t t) {
   ts_table_config *x = &d->config->tables[t];
   const config_setting_t *s = d->origin[t];
@@ -41,6 +54,7 @@ void ts_deck_check_dynamic(ts_deck *d, int32_t t) {
                   "table %.80s: evict.kind \"ttl\" and evict.ttl, a number of "
                   "steps, need each other",
                   name);
+  check_admit(d, s, x, name, dynamic);
   if (!dynamic && x->capacity)
     ts_deck_error(d, s, "table %.80s: capacity is for rows = \"dynamic\"",
                   name);

@@ -63,6 +63,17 @@ KEY(TABLE, "name", name, STRING, NULL, "", 1, 0, NULL,
     NUMBER(TABLE, capacity, INT, "0", "rows", 0, 9e15,
            "of rows = \"dynamic\": as many ids have a row, on all ranks "
            "together"),
+    NUMBER_OF(TABLE, "admit.min_count", admit.min_count, INT32, "1", "steps", 1,
+              255,
+              "of rows = \"dynamic\": an id gets its row in the step in which "
+              "it is met for so many times; until then it reads zeros"),
+    NUMBER_OF(TABLE, "admit.window_steps", admit.window_steps, INT, "0",
+              "steps", 0, 1e12,
+              "after so many counts of ids without a row are halved; 0: never"),
+    NUMBER_OF(TABLE, "admit.sketch_mib", admit.sketch_mib, FLOAT, "0.0", "MiB",
+              0, 1e9,
+              "memory for these counts, on all ranks together; 0: 8 bytes for "
+              "each row of the capacity"),
     WORD_OF(
         TABLE, "evict.kind", evict.kind, STRING, "none", "none|lru|lfu|ttl",
         "which ids of rows = \"dynamic\" lose their rows: those met longest "

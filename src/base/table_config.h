@@ -88,6 +88,12 @@ typedef struct ts_table_config {
     int64_t min_pass_size;
     char *tier; /* host | file */
   } cache;
+  /* Which ids of a dynamic table get rows (sparse/admit.h). */
+  struct {
+    int32_t min_count;    /* steps; 1: all do */
+    int64_t window_steps; /* counts are halved; 0: never */
+    double sketch_mib;    /* of all ranks; 0: by the capacity */
+  } admit;
   /* Which ids of a dynamic table lose their rows (shard/evict.c). */
   struct {
     char *kind;    /* none | lru | lfu | ttl */
@@ -109,6 +115,29 @@ static inline bool ts_table_is_dynamic(const ts_table_config *t) {
 static inline bool ts_table_evicts(const ts_table_config *t) {
   return ts_table_is_dynamic(t) && t->evict.kind &&
          strcmp(t->evict.kind, "none") != 0;
+}
+
+static inline bool ts_table_admits(const ts_table_config *t) {
+  return ts_table_is_dynamic(t) && t->admit.min_count > 1;
+}
+/* Lines that the sketch of each of an index's parts has (sparse/admit.h). */
+static inline int64_t ts_table_sketch_lines(const ts_table_config *t) {
+  const double usual = 8, mib = 1 << 20, of_parts = 64 * 4096;
+  const double bytes = t->admit.sketch_mib > 0 ? t->admit.sketch_mib * mib
+                                               : usual * (double)t->capacity;
+  return 1 + (int64_t)((bytes - 1) / of_parts);
+}
+
+/* After STEP ids lose their rows; counts of those without are halved. */
+static inline bool ts_table_evicts_at(const ts_table_config *t, int64_t step) {
+  return ts_table_evicts(t) && step % t->evict.every == 0;
+}
+static inline bool ts_table_halves_at(const ts_table_config *t, int64_t step) {
+  return ts_table_admits(t) && t->admit.window_steps > 0 &&
+         step % t->admit.window_steps == 0;
+}
+static inline bool ts_table_looks_at(const ts_table_config *t, int64_t step) {
+  return ts_table_evicts_at(t, step) || ts_table_halves_at(t, step);
 }
 
 /* Ids of the table are in [0, this), or TS_ROWS_DYNAMIC. */

@@ -142,7 +142,10 @@ ts_err ts_tbe_case_group(ts_tbe_case *c, const ts_kernels *k) {
   ts_tbe_table tables[c->tables];
   int32_t table[c->tables];
   for (int t = 0; t < c->tables; t++) {
-    tables[t] = (ts_tbe_table){c->config, t, 0, c->rows, 0, c->dim};
+    tables[t] = (ts_tbe_table){.config = c->config,
+                               .table_id = t,
+                               .n_rows = c->rows,
+                               .n_cols = c->dim};
     table[t] = t;
   }
   const ts_tbe_spec spec = {.tables = tables,

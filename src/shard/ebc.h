@@ -32,7 +32,8 @@ typedef struct ts_status {
   int32_t done; /* no more batches here */
   double weight_sum;
   int64_t n_targets; /* of the local samples, for a loss over all items */
-  int32_t learns;    /* new ids of dynamic tables get rows */
+  int32_t learns;    /* new ids of dynamic tables get rows; 2: and its step's
+                        micro-batches have begun with others */
   int32_t unused;    /* 0 */
 } ts_status;
 
@@ -86,11 +87,13 @@ ts_err ts_ebc_statuses(ts_ebc_batch *, const ts_status **all);
 const ts_status *ts_ebc_known_statuses(const ts_ebc_batch *);
 
 /* For dynamic tables, after input_end's work is done.  learnt: this is the N-th
- * batch (from 1) whose new ids got rows; 0: its ids got none.  place_again:
- * looks up the rows of the batch's ids once more, because ids have lost their
- * rows or got others; the lanes are idle, and batches come in the order of
- * learnt.  Local. */
+ * batch (from 1) whose new ids got rows; 0: its ids got none.  The lanes are
+ * idle, and batches come in the order of learnt: forget: it is as if this one
+ * and those after it had brought no ids; place_again: looks up the rows of the
+ * batch's ids once more, because they were forgotten, have lost their rows or
+ * got others.  Local. */
 uint32_t ts_ebc_batch_learnt(const ts_ebc_batch *);
+void ts_ebc_forget(ts_ebc_batch *);
 ts_err ts_ebc_place_again(ts_ebc_batch *);
 
 /* A table's ids on all ranks: how many are left, how many lost their rows. */
@@ -99,11 +102,21 @@ typedef struct ts_evicted {
 } ts_evicted;
 /* After STEP, the lanes idle: ids of the tables for which it is time lose their
  * rows as their decks say (evict.c), the same on any ranks; OUT (n_tables),
- * n_ids < 0 of others.  Ids that batches from number FIRST on have brought are
- * forgotten before (0: there are none): who has them places them again.
- * Collective. */
-ts_err ts_ebc_evict(ts_ebc *, int64_t step, uint32_t first, ts_comm *,
-                    ts_evicted *out);
+ * n_ids < 0 of others.  Counts of ids without a row are halved where it is time
+ * for that.  Batches that are ahead are forgotten before, and placed again
+ * after it.  Collective. */
+ts_err ts_ebc_evict(ts_ebc *, int64_t step, ts_comm *, ts_evicted *out);
+/* A dynamic table's ids without those of batches ahead, all ranks': how many,
+ * as a share of the capacity, and how many buckets of its index a find looks at
+ * (of some of the ids): on average, and at most by 99 of 100. */
+typedef struct ts_ids_figures {
+  int64_t n_ids;
+  double load, probes, probes_p99;
+} ts_ids_figures;
+/* The lanes idle, batches from number FIRST on are ahead (0: none): OUT
+ * (n_tables), n_ids < 0 of tables that are not dynamic.  Collective. */
+ts_err ts_ebc_ids_figures(ts_ebc *, uint32_t first, ts_comm *,
+                          ts_ids_figures *out);
 
 /* Cached tables: brings the batch's rows into fast memory on LANE, and keeps
  * them there until release; lookup does so itself where it was not done, and

@@ -133,6 +133,7 @@ struct ts_ebc_batch {
       pool; /* of its buffers and its shardings', where sizes are expected */
   int32_t batch_max;
   uint32_t learnt; /* its number among ebc->n_learnt; 0: not learnt from */
+  bool again;      /* the one before it was of the same step */
   bool sorts;      /* ids are sorted on the data lane, where they arrive */
   const ts_kjt *kjt;
   ts_status own;

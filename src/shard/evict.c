@@ -13,9 +13,14 @@
 
 #include "base/mem.h"
 #include "shard/ebc_batch.h"
+#include "sparse/admit.h"
 #include "sparse/index.h"
 
 enum { DIGIT_BITS = 12, DIGITS = 1 << DIGIT_BITS, TOP = 60 };
+
+/* What a rank counts for ts_ids_figures: so many ids are looked for, and as
+ * many took so many buckets; the last entry is all ids. */
+enum { SAMPLE = 1 << 16, BUCKETS = 64, FIGURES = BUCKETS + 1 };
 
 /* A table, and this rank's shard of it. */
 typedef struct ts_evicting {
@@ -60,23 +65,11 @@ static ts_err list(ts_evicting *x) {
   TS_DO(ts_mem_many(x->ids, x->n + 1, SPARSE));
   TS_DO(ts_mem_many(x->rows, x->n + 1, SPARSE));
   TS_DO(ts_mem_many(x->order, x->n + 1, SPARSE));
-  return x->here ? ts_index_list(x->have.index, x->ids, x->rows) : TS_OK;
-}
-
-/* Without those that batches from FIRST on have brought. */
-static void forget(ts_evicting *x, uint32_t first) {
-  int64_t n = 0;
-  for (int64_t k = 0; k < x->n; k++) {
-    if (first && x->have.born[x->rows[k]] >= first) {
-      (void)ts_index_erase(x->have.index, x->ids[k]);
-      continue;
-    }
-    x->ids[n] = x->ids[k];
-    x->rows[n] = x->rows[k];
-    x->order[n] = order_of(x, x->rows[k]);
-    n++;
-  }
-  x->n = n;
+  if (!x->here) return TS_OK;
+  TS_DO(ts_index_list(x->have.index, x->ids, x->rows));
+  for (int64_t k = 0; x->have.last && k < x->n; k++)
+    x->order[k] = order_of(x, x->rows[k]);
+  return TS_OK;
 }
 
 static int64_t end_old(ts_evicting *x, int64_t step) {
@@ -154,30 +147,88 @@ static ts_err evict(ts_evicting *x, int64_t step, ts_comm *comm,
   return TS_OK;
 }
 
-static ts_err evict_of(ts_ebc *ebc, int32_t table, int64_t step, uint32_t first,
-                       ts_comm *comm, ts_evicted *out) {
-  const int32_t n_shards = ebc->plan->tables[table].n_shards;
-  ts_evicting x = {.config = &ebc->config->tables[table], .n_shards = n_shards};
-  ts_finding f = {ebc, table, &x};
-  ts_err err = ts_ebc_each_shard(ebc, find_shard, &f);
-  if (err == TS_OK) err = list(&x);
+static ts_err look(ts_evicting *x, int64_t step, ts_comm *comm,
+                   ts_evicted *out) {
+  ts_err err = list(x);
   if (err == TS_OK)
-    err = ts_mem_many(x.counts, DIGITS + (int64_t)n_shards, SPARSE);
+    err = ts_mem_many(x->counts, DIGITS + (int64_t)x->n_shards, SPARSE);
   TS_TRY(ts_agree(comm, err));
-  forget(&x, first);
-  TS_TRY(evict(&x, step, comm, out));
+  TS_TRY(evict(x, step, comm, out));
 done:
-  ts_mem_free_all(x.ids, x.rows, x.order, x.counts);
+  ts_mem_free_all(x->ids, x->rows, x->order, x->counts);
   return err;
 }
 
-ts_err ts_ebc_evict(ts_ebc *ebc, int64_t step, uint32_t first, ts_comm *comm,
-                    ts_evicted *out) {
+static ts_err look_at(ts_ebc *ebc, int32_t table, int64_t step, ts_comm *comm,
+                      ts_evicted *out) {
+  const ts_table_config *c = &ebc->config->tables[table];
+  ts_evicting x = {.config = c, .n_shards = ebc->plan->tables[table].n_shards};
+  ts_finding f = {ebc, table, &x};
+  TS_DO(ts_agree(comm, ts_ebc_each_shard(ebc, find_shard, &f)));
+  if (ts_table_evicts_at(c, step)) TS_DO(look(&x, step, comm, out));
+  if (ts_table_halves_at(c, step) && x.here) ts_admit_halve(x.have.admit);
+  return TS_OK;
+}
+
+ts_err ts_ebc_evict(ts_ebc *ebc, int64_t step, ts_comm *comm, ts_evicted *out) {
   for (int32_t t = 0; t < ebc->config->n_tables; t++) {
-    const ts_table_config *c = &ebc->config->tables[t];
     out[t] = (ts_evicted){.n_ids = -1};
-    if (ts_table_evicts(c) && step % c->evict.every == 0)
-      TS_DO(evict_of(ebc, t, step, first, comm, &out[t]));
+    if (ts_table_looks_at(&ebc->config->tables[t], step))
+      TS_DO(look_at(ebc, t, step, comm, &out[t]));
+  }
+  return TS_OK;
+}
+
+/* ---- figures ------------------------------------------------------------- */
+
+static void count(const ts_evicting *x, uint32_t first, int64_t *counts) {
+  for (int64_t k = 0; k < x->n; k++) {
+    int64_t steps, most;
+    if (first && x->have.born[x->rows[k]] >= first) continue;
+    if (counts[BUCKETS]++ >= SAMPLE) continue;
+    ts_index_probes(x->have.index, &x->ids[k], 1, &steps, &most);
+    counts[steps < BUCKETS ? steps : BUCKETS - 1]++;
+  }
+}
+
+static ts_ids_figures figures(const int64_t *counts, int64_t capacity) {
+  ts_ids_figures f = {.n_ids = counts[BUCKETS],
+                      .load = (double)counts[BUCKETS] / (double)capacity};
+  int64_t n = 0, sum = 0, seen = 0;
+  for (int b = 0; b < BUCKETS; b++) {
+    n += counts[b];
+    sum += counts[b] * (b + 1);
+  }
+  for (int b = 0; n && seen * 100 < n * 99; b++) {
+    seen += counts[b];
+    f.probes_p99 = b + 1;
+  }
+  if (n) f.probes = (double)sum / (double)n;
+  return f;
+}
+
+static ts_err figures_of(ts_ebc *ebc, int32_t table, uint32_t first,
+                         ts_comm *comm, ts_ids_figures *out) {
+  int64_t counts[FIGURES] = {0};
+  ts_evicting x = {.config = &ebc->config->tables[table]};
+  ts_finding f = {ebc, table, &x};
+  ts_err err = ts_ebc_each_shard(ebc, find_shard, &f);
+  if (err == TS_OK) err = list(&x);
+  TS_TRY(ts_agree(comm, err));
+  count(&x, first, counts);
+  TS_TRY(ts_comm_sum_i64(comm, counts, FIGURES));
+  *out = figures(counts, x.config->capacity);
+done:
+  ts_mem_free_all(x.ids, x.rows, x.order);
+  return err;
+}
+
+ts_err ts_ebc_ids_figures(ts_ebc *ebc, uint32_t first, ts_comm *comm,
+                          ts_ids_figures *out) {
+  for (int32_t t = 0; t < ebc->config->n_tables; t++) {
+    out[t] = (ts_ids_figures){.n_ids = -1};
+    if (ts_table_is_dynamic(&ebc->config->tables[t]))
+      TS_DO(figures_of(ebc, t, first, comm, &out[t]));
   }
   return TS_OK;
 }

@@ -3,15 +3,23 @@
 
 #include "base/mem.h"
 #include "shard/sharding.h"
+#include "sparse/admit.h"
 #include "sparse/index.h"
 #include "sparse/row_optim.h"
+
+/* Of sparse/admit.h, for an id. */
+static int64_t sketch_bytes(const ts_table_config *t) {
+  const int64_t line = (int64_t)TS_INDEX_PARTS * TS_ADMIT_LINE;
+  if (!ts_table_admits(t)) return 0;
+  return 1 + ts_table_sketch_lines(t) * line / t->capacity;
+}
 
 /* Bytes that sparse/tbe_dynamic.c keeps for an id beside its row. */
 static int64_t id_bytes(const ts_table_config *t) {
   enum { BORN = 4, ID = 8, SEEN_AND_LAST = 8 };
   if (!ts_table_is_dynamic(t)) return 0;
   return TS_INDEX_ID_BYTES + BORN + (t->dtype == TS_F32 ? 0 : ID) +
-         (ts_table_evicts(t) ? SEEN_AND_LAST : 0);
+         (ts_table_evicts(t) ? SEEN_AND_LAST : 0) + sketch_bytes(t);
 }
 
 int64_t ts_shard_bytes(const ts_table_config *t, const ts_shard *s) {

@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "dense/param_optim.h"
 #include "shard/ebc_batch.h"
+#include "sparse/index.h"
 
 static const ts_table_config *table_of(const ts_sharding *sharding, int32_t t) {
   return &sharding->ebc->config->tables[t];
@@ -180,12 +181,20 @@ static void add_slot(const ts_sharding *sharding, ts_sharding_group *g,
   const ts_table_config *config = table_of(sharding, piece->table);
   const ts_tbe_table *last =
       spec->n_tables ? &spec->tables[spec->n_tables - 1] : NULL;
+  const ts_table_plan *plan = &sharding->ebc->plan->tables[piece->table];
+  const int32_t number = (int32_t)(shard - plan->shards);
+  const int32_t part = ts_index_first_part(number, plan->n_shards);
   if (!last || last->table_id != piece->table || last->col0 != shard->col0 ||
       last->first_row != shard->row0)
-    spec->tables[spec->n_tables++] =
-        (ts_tbe_table){config,      piece->table,
-                       shard->row0, ts_tbe_rows_of(config, shard->n_rows),
-                       shard->col0, shard->n_cols};
+    spec->tables[spec->n_tables++] = (ts_tbe_table){
+        .config = config,
+        .table_id = piece->table,
+        .first_row = shard->row0,
+        .n_rows = ts_tbe_rows_of(config, shard->n_rows),
+        .col0 = shard->col0,
+        .n_cols = shard->n_cols,
+        .first_part = part,
+        .n_parts = ts_index_first_part(number + 1, plan->n_shards) - part};
   table[g->n_slots] = spec->n_tables - 1;
   g->piece[g->n_slots++] = p;
 }

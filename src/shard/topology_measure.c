@@ -152,7 +152,8 @@ static ts_err probe(ts_topology_pass *times, const ts_topology_bench *b,
       .dim = dim,
       .optimizer = {sgd, 0, NAN, NAN, NAN, NAN, NAN, NAN, 0, TS_WD_NONE}};
   TS_TRY(ts_row_optim_check(&p.table.optimizer, name));
-  ts_tbe_table table = {&p.table, 0, 0, p.table.rows, 0, dim};
+  ts_tbe_table table = {
+      .config = &p.table, .n_rows = p.table.rows, .n_cols = dim};
   const int32_t zero = 0;
   const ts_tbe_spec spec = {
       .tables = &table, .n_tables = 1, .feature_table = &zero, .n_features = 1};

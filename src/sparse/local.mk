@@ -4,6 +4,8 @@ tessera_sources += \
   src/sparse/cache_move.c \
   src/sparse/cache_policy.h \
   src/sparse/entries.h \
+  src/sparse/admit.c \
+  src/sparse/admit.h \
   src/sparse/index.c \
   src/sparse/index.h \
   src/sparse/index_impl.h \

@@ -16,12 +16,14 @@ typedef struct ts_tbe ts_tbe;
 /* One table's shard in the group: rows [first_row, first_row + n_rows),
  * columns [col0, col0 + n_cols); all of a group have the same n_cols.  Of a
  * dynamic table n_rows are those of ts_tbe_rows_of, which ids get in any
- * order, and first_row says nothing. */
+ * order, first_row says nothing, and its ids are those of parts
+ * (sparse/index.h) [first_part, first_part + n_parts). */
 typedef struct ts_tbe_table {
   const ts_table_config *config; /* must outlive the group; checked */
   int32_t table_id;              /* index of the table in the deck */
   int64_t first_row, n_rows;
   int32_t col0, n_cols;
+  int32_t first_part, n_parts;
 } ts_tbe_table;
 
 typedef struct ts_tbe_spec {
@@ -80,21 +82,30 @@ void ts_tbe_destroy(ts_tbe *);
  * to hold N_ROWS of TABLE's: of dynamic ones more, as ids are not dealt evenly,
  * and row 0, which is 0 and nobody's; else N_ROWS.
  *
- * place: ROWS (n) of IDS (n int64 at any address) of the group's FEATURE.  Of
- * BATCH, a number from 1, that is learnt from, ids that have none get one, and
- * their initial weights by (seed, table, id, column) alone; NOMEM where none is
- * left.  0: they have row 0.  Only in tasks of the data lane; the host's
- * memory. */
+ * come: BATCH, a number from 1, that is learnt from, comes; AGAIN: the last one
+ * was of the same step.  place: ROWS (n) of IDS (n int64 at any address) of the
+ * group's FEATURE.  Of a BATCH that has come, ids that have none get one, where
+ * they are admitted (sparse/admit.h), and their initial weights by (seed,
+ * table, id, column) alone; NOMEM where none is left.  Others, and all of BATCH
+ * 0, have row 0.  Only in tasks of the data lane; the host's memory.
+ *
+ * go, forget: BATCH, and those after it, are as if they had not come; IDS (n)
+ * of it that have their rows from it lose them.  The lanes are idle. */
 int64_t ts_tbe_rows_of(const ts_table_config *, int64_t n_rows);
 bool ts_tbe_is_dynamic(const ts_tbe *);
+void ts_tbe_come(ts_tbe *, uint32_t batch, bool again);
 ts_err ts_tbe_place(ts_tbe *, int32_t feature, int32_t *rows, const void *ids,
                     int64_t n, uint32_t batch);
+void ts_tbe_go(ts_tbe *, uint32_t batch);
+void ts_tbe_forget(ts_tbe *, int32_t feature, const void *ids, int64_t n,
+                   uint32_t batch);
 /* The ids of a table, with what is known of those that have a row, by rows. */
 typedef struct ts_tbe_ids {
   struct ts_index *index;
-  uint32_t *born;        /* the batch that brought it; 0: a checkpoint */
-  uint32_t *seen, *last; /* how many steps it was met in, and the last one's
-                            number; NULL where none is evicted */
+  struct ts_admit *admit; /* NULL: all are admitted */
+  uint32_t *born;         /* the batch that brought it; 0: a checkpoint */
+  uint32_t *seen, *last;  /* how many steps it was met in, and the last one's
+                             number; NULL where none is evicted */
 } ts_tbe_ids;
 /* For checkpoints and eviction, the lanes idle: of table T of the group. learn:
  * IDS (n) alone have rows, from 1 on, of batch 0. */

@@ -298,7 +298,9 @@ static ts_err backward_task(void *p, ts_lane *lane) {
   TS_DO(ts_tbe_locate(t, &a.place, a.keys, a.n));
   TS_DO(ts_tbe_mark(t, a.keys, a.n));
   ts_tbe_meet(t, a.keys, a.n, arg->pass);
-  return t->kernels->row_update(&a);
+  TS_DO(t->kernels->row_update(&a));
+  ts_tbe_met(t);
+  return TS_OK;
 }
 
 ts_err ts_tbe_backward(ts_tbe *t, const float *grad, const ts_tbe_input *input,

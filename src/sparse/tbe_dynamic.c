@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "sparse/admit.h"
 #include "sparse/index.h"
 #include "sparse/tbe_impl.h"
 
@@ -21,6 +22,16 @@ int64_t ts_tbe_rows_of(const ts_table_config *c, int64_t n_rows) {
   return 1 + (more < c->capacity ? more : c->capacity);
 }
 
+static ts_err admit_create(ts_admit **out, const ts_tbe_table *x) {
+  const ts_table_config *c = x->config;
+  if (!ts_table_admits(c)) return TS_OK;
+  return ts_admit_create(out,
+                         &(ts_admit_spec){.first_part = x->first_part,
+                                          .n_parts = x->n_parts,
+                                          .lines = ts_table_sketch_lines(c),
+                                          .least = c->admit.min_count});
+}
+
 ts_err ts_tbe_index_create(ts_tbe *t) {
   if (!ts_table_is_dynamic(t->tables[0].config)) return TS_OK;
   if (t->discrete)
@@ -31,6 +42,7 @@ ts_err ts_tbe_index_create(ts_tbe *t) {
         t->tables[0].config->name);
   const int64_t n_rows = t->row_base[t->n_tables];
   TS_DO(ts_mem_many(t->index, t->n_tables, MISC));
+  TS_DO(ts_mem_many(t->admit, t->n_tables, MISC));
   TS_DO(ts_mem_many(t->born, n_rows, SPARSE));
   if (ts_table_evicts(t->tables[0].config)) {
     TS_DO(ts_mem_many(t->seen, n_rows, SPARSE));
@@ -39,13 +51,17 @@ ts_err ts_tbe_index_create(ts_tbe *t) {
   if (t->dtype != TS_F32) TS_DO(ts_mem_many(t->row_id, n_rows, SPARSE));
   for (int32_t i = 0; i < t->n_tables; i++)
     TS_DO(ts_index_create(&t->index[i], 1, t->tables[i].n_rows - 1));
+  for (int32_t i = 0; i < t->n_tables; i++)
+    TS_DO(admit_create(&t->admit[i], &t->tables[i]));
   return TS_OK;
 }
 
 void ts_tbe_index_destroy(ts_tbe *t) {
   for (int32_t i = 0; t->index && i < t->n_tables; i++)
     ts_index_destroy(t->index[i]);
-  ts_mem_free_all(t->index, t->born, t->seen, t->last, t->row_id);
+  for (int32_t i = 0; t->admit && i < t->n_tables; i++)
+    ts_admit_destroy(t->admit[i]);
+  ts_mem_free_all(t->index, t->admit, t->born, t->seen, t->last, t->row_id);
 }
 
 bool ts_tbe_is_dynamic(const ts_tbe *t) {
@@ -55,6 +71,7 @@ bool ts_tbe_is_dynamic(const ts_tbe *t) {
 ts_tbe_ids ts_tbe_ids_of(ts_tbe *t, int32_t i) {
   const int64_t base = t->row_base[i];
   return (ts_tbe_ids){.index = t->index[i],
+                      .admit = t->admit[i],
                       .born = t->born + base,
                       .seen = t->seen ? t->seen + base : NULL,
                       .last = t->last ? t->last + base : NULL};
@@ -67,6 +84,12 @@ void ts_tbe_meet(ts_tbe *t, const uint32_t *keys, int64_t n, int64_t pass) {
     t->seen[keys[k]]++;
     t->last[keys[k]] = (uint32_t)pass;
   }
+}
+
+/* Gradients of ids that were not admitted have changed row 0. */
+void ts_tbe_met(ts_tbe *t) {
+  for (int32_t i = 0; t->admit && i < t->n_tables; i++)
+    if (t->admit[i]) ts_tbe_clear_first(t, i);
 }
 
 /* Ids that are placed at a time. */
@@ -88,6 +111,7 @@ static void note_ids(ts_tbe *t, int32_t i, const uint32_t *row,
 ts_err ts_tbe_learn(ts_tbe *t, int32_t i, const int64_t *ids, int64_t n) {
   int64_t fresh[SOME], n_fresh;
   uint32_t row[SOME];
+  if (t->admit[i]) ts_admit_restart(t->admit[i]);
   ts_index_destroy(t->index[i]);
   t->index[i] = NULL;
   TS_DO(ts_index_create(&t->index[i], 1, t->tables[i].n_rows - 1));
@@ -119,6 +143,35 @@ static ts_err learn_some(ts_tbe *t, int32_t i, uint32_t *row,
   return TS_OK;
 }
 
+/* The same, of a table that does not admit all: those without a row that it
+ * admits get theirs, and the others keep none. */
+static ts_err admit_some(ts_tbe *t, int32_t i, uint32_t *row,
+                         const int64_t *ids, int64_t n, uint32_t batch) {
+  int64_t some[SOME], place[SOME], n_some = 0, n_in = 0;
+  bool may[SOME];
+  uint32_t fresh[SOME];
+  ts_index_find(t->index[i], row, ids, n);
+  for (int64_t k = 0; k < n; k++) {
+    if (row[k] != TS_INDEX_NONE) continue;
+    some[n_some] = ids[k];
+    place[n_some++] = k;
+  }
+  TS_DO(ts_admit_ask(t->admit[i], may, some, n_some));
+  for (int64_t k = 0; k < n_some; k++) {
+    if (!may[k]) continue;
+    some[n_in] = some[k];
+    place[n_in++] = place[k];
+  }
+  TS_DO(learn_some(t, i, fresh, some, n_in, batch));
+  for (int64_t k = 0; k < n_in; k++) row[place[k]] = fresh[k];
+  return TS_OK;
+}
+
+void ts_tbe_come(ts_tbe *t, uint32_t batch, bool again) {
+  for (int32_t i = 0; i < t->n_tables; i++)
+    if (t->admit[i]) ts_admit_begin(t->admit[i], batch, again);
+}
+
 ts_err ts_tbe_place(ts_tbe *t, int32_t feature, int32_t *rows, const void *ids,
                     int64_t n, uint32_t batch) {
   const int32_t i = t->feature_table[feature];
@@ -127,12 +180,34 @@ ts_err ts_tbe_place(ts_tbe *t, int32_t feature, int32_t *rows, const void *ids,
   for (int64_t k = 0; k < n; k += SOME) {
     const int64_t m = n - k < SOME ? n - k : SOME;
     memcpy(id, (const char *)ids + 8 * k, (size_t)m * 8);
-    if (batch)
-      TS_DO(learn_some(t, i, row, id, m, batch));
-    else
+    if (!batch)
       ts_index_find(t->index[i], row, id, m);
+    else if (t->admit[i])
+      TS_DO(admit_some(t, i, row, id, m, batch));
+    else
+      TS_DO(learn_some(t, i, row, id, m, batch));
     for (int64_t j = 0; j < m; j++)
       rows[k + j] = row[j] == TS_INDEX_NONE ? 0 : (int32_t)row[j];
   }
   return TS_OK;
+}
+
+void ts_tbe_go(ts_tbe *t, uint32_t batch) {
+  for (int32_t i = 0; i < t->n_tables; i++)
+    if (t->admit[i]) ts_admit_forget(t->admit[i], batch);
+}
+
+void ts_tbe_forget(ts_tbe *t, int32_t feature, const void *ids, int64_t n,
+                   uint32_t batch) {
+  const int32_t i = t->feature_table[feature];
+  int64_t id[SOME];
+  uint32_t row[SOME];
+  for (int64_t k = 0; k < n; k += SOME) {
+    const int64_t m = n - k < SOME ? n - k : SOME;
+    memcpy(id, (const char *)ids + 8 * k, (size_t)m * 8);
+    ts_index_find(t->index[i], row, id, m);
+    for (int64_t j = 0; j < m; j++)
+      if (row[j] != TS_INDEX_NONE && t->born[t->row_base[i] + row[j]] == batch)
+        (void)ts_index_erase(t->index[i], id[j]);
+  }
 }

@@ -33,6 +33,7 @@ struct ts_tbe {
   int64_t *zero;            /* (n_features) base of slots */
   int32_t *feature_table;   /* (n_features) */
   struct ts_index **index;  /* (n_tables) of dynamic ones; NULL: none are */
+  struct ts_admit **admit; /* (n_tables) of dynamic ones, NULL: it admits all */
   uint32_t *born, *seen, *last; /* as in ts_tbe_ids, by rows of the group */
   int64_t *row_id; /* (rows) of those of 16 bits, whose ids they are: stochastic
                       rounding goes by it; else NULL */
@@ -56,7 +57,9 @@ struct ts_tbe {
 ts_err ts_tbe_average(ts_tbe *, ts_lookup_args *bags, const ts_tbe_input *in,
                       int64_t at);
 /* tbe_dynamic.c: indexes, empty.  meet: rows KEYS (n, ascending) of the group
- * are updated by pass PASS; in tasks. */
+ * are updated by pass PASS; met: they were, those of ids that were not admitted
+ * among them; in tasks. */
+void ts_tbe_met(ts_tbe *);
 void ts_tbe_meet(ts_tbe *, const uint32_t *keys, int64_t n, int64_t pass);
 ts_err ts_tbe_index_create(ts_tbe *);
 void ts_tbe_index_destroy(ts_tbe *);

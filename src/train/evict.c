@@ -25,25 +25,57 @@ ts_err ts_trainer_place_again(ts_trainer *t) {
 
 static bool is_time(const ts_config *c, int64_t step) {
   for (int32_t i = 0; i < c->n_tables; i++)
-    if (ts_table_evicts(&c->tables[i]) && step % c->tables[i].evict.every == 0)
-      return true;
+    if (ts_table_looks_at(&c->tables[i], step)) return true;
   return false;
+}
+
+/* A line of table I: N values of those NAMES. */
+static ts_err say_line(const ts_run *r, int32_t i, const char *event, int n,
+                       const char *const *names, const double *values) {
+  const ts_metrics_line line = {.step = r->t->step,
+                                .event = event,
+                                .table = r->config->tables[i].name,
+                                .n = n,
+                                .names = names,
+                                .values = values};
+  return r->t->rank == 0 ? ts_metrics_log_line(r->log, &line) : TS_OK;
 }
 
 static ts_err say(const ts_run *r, const ts_evicted *out) {
   static const char *const names[] = {"ids", "evicted"};
   for (int32_t i = 0; i < r->config->n_tables; i++) {
     const double v[] = {(double)out[i].n_ids, (double)out[i].n_evicted};
-    const ts_metrics_line line = {.step = r->t->step,
-                                  .event = "evict",
-                                  .table = r->config->tables[i].name,
-                                  .n = 2,
-                                  .names = names,
-                                  .values = v};
-    if (out[i].n_ids >= 0 && r->t->rank == 0)
-      TS_DO(ts_metrics_log_line(r->log, &line));
+    if (out[i].n_ids >= 0) TS_DO(say_line(r, i, "evict", 2, names, v));
   }
   return TS_OK;
+}
+
+static ts_err say_figures(const ts_run *r, const ts_ids_figures *out) {
+  static const char *const names[] = {"ids", "load", "probes", "probes_p99"};
+  for (int32_t i = 0; i < r->config->n_tables; i++) {
+    const double v[] = {(double)out[i].n_ids, out[i].load, out[i].probes,
+                        out[i].probes_p99};
+    if (out[i].n_ids >= 0) TS_DO(say_line(r, i, "index", 4, names, v));
+  }
+  return TS_OK;
+}
+
+ts_err ts_run_say_ids(ts_run *r) {
+  ts_err err = TS_OK;
+  ts_trainer *t = r->t;
+  ts_ids_figures *out = NULL;
+  bool any = false;
+  for (int32_t i = 0; i < r->config->n_tables; i++)
+    any |= ts_table_is_dynamic(&r->config->tables[i]);
+  if (!any) return TS_OK;
+  TS_TRY(ts_settle(t, ts_trainer_rest(t)));
+  TS_TRY(ts_agree(t->control, ts_mem_many(out, r->config->n_tables, MISC)));
+  TS_TRY(
+      ts_ebc_ids_figures(t->ebc, ts_trainer_first_learnt(t), t->control, out));
+  TS_TRY(ts_settle(t, say_figures(r, out)));
+done:
+  ts_mem_free(out);
+  return err;
 }
 
 ts_err ts_run_evict(ts_run *r) {
@@ -54,8 +86,9 @@ ts_err ts_run_evict(ts_run *r) {
   TS_TRY(ts_settle(t, ts_trainer_rest(t)));
   if (t->pipeline->fence) TS_TRY(t->pipeline->fence(t));
   TS_TRY(ts_agree(t->control, ts_mem_many(out, r->config->n_tables, MISC)));
-  TS_TRY(ts_ebc_evict(t->ebc, t->step, ts_trainer_first_learnt(t), t->control,
-                      out));
+  for (int k = 0; k < t->n_inflight; k++)
+    if (ts_pipeline_has(t, k)) ts_ebc_forget(ts_inflight_at(t, k)->ebc_batch);
+  TS_TRY(ts_ebc_evict(t->ebc, t->step, t->control, out));
   TS_TRY(ts_trainer_place_again(t));
   TS_TRY(ts_settle(t, say(r, out)));
 done:

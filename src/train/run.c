@@ -26,6 +26,7 @@ ts_err ts_run_save(ts_run *r, int how) {
   if (r->saved_step != r->t->step || (r->saved_delta && !delta)) {
     bool full;
     if (r->t->pipeline->fence) TS_DO(r->t->pipeline->fence(r->t));
+    TS_DO(ts_run_say_ids(r));
     TS_DO(ts_saves_save(&r->saves, &r->state, r->train, how, &full, r->log));
     r->saved_step = r->t->step;
     r->saved_delta = !full;

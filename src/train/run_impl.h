@@ -76,6 +76,8 @@ ts_err ts_run_leave_out(ts_run *);
 /* evict.c: where it is time, ids of dynamic tables lose their rows.
  * Collective. */
 ts_err ts_run_evict(ts_run *);
+/* Figures of dynamic tables' ids, for the log.  Collective. */
+ts_err ts_run_say_ids(ts_run *);
 
 /* run_check.c, of a run that trains nothing: opens the data, says the rows that
  * tables need, all that are too few at once, and reads the first samples.

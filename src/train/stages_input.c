@@ -69,7 +69,9 @@ ts_err ts_stage_input_begin(ts_trainer *t, ts_inflight *c, int stop) {
       .n = batch ? batch->n : 0,
       .done = !batch && c->read == TS_OK,
       .weight_sum = batch ? batch->weight_sum : 0,
-      .learns = batch && batch->training,
+      .learns = !batch || !batch->training ? 0
+                : c->again                 ? 2
+                                           : 1,
       .n_targets = batch && batch->all_items ? batch->all_items->n_targets : 0};
   c->begun = true;
   TS_DO(wait_for_last(t, c));

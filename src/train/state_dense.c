@@ -42,7 +42,8 @@ ts_err ts_state_look_averages(ts_trainer *t, const ts_ckpt *ckpt,
   for (int32_t i = 0; i < ckpt->n_items; i++) {
     const ts_ckpt_item *item = &ckpt->items[i];
     const bool row = !strncmp(item->name, "optim/", 6);
-    if (!item->optional || (row && !item->cols)) continue;
+    const bool dense = !strncmp(item->name, "ema/", 4);
+    if (!item->optional || !(row ? item->cols > 0 : dense)) continue;
     n++;
     if (!item->absent) continue;
     n_absent++;

@@ -85,7 +85,10 @@ done:
 
 ts_err ts_state_ids_add(ts_trainer *t, ts_ckpt *ckpt) {
   for (int32_t i = 0; ckpt->arrived && i < t->config->n_tables; i++)
-    if (is_dynamic(t, i)) TS_DO(add_starts(ckpt, ckpt->arg, i));
+    if (is_dynamic(t, i)) {
+      TS_DO(add_starts(ckpt, ckpt->arg, i));
+      TS_DO(ts_sights_say(ckpt, &t->config->tables[i]));
+    }
   return TS_OK;
 }
 
@@ -176,6 +179,7 @@ static ts_err arrive(ts_state_ids *x, ts_ckpt *ckpt, int32_t i,
   ts_ids *d = &x->tables[i];
   const ts_table_config *c = &x->trainer->config->tables[i];
   const int64_t *start = starts_of(ckpt, c->name);
+  TS_DO(ts_sights_read(ckpt, d, c));
   if (!start && x->may_lack) {
     lack(ckpt, d);
     return TS_OK;
@@ -248,6 +252,7 @@ static ts_err take(const ts_state_ids *x, int32_t i, const ts_ckpt *ckpt,
   if (!d->tbe) return TS_OK;
   if (!are_whole(d)) return bad(x, i, "the checkpoint");
   TS_DO(ts_tbe_learn(d->tbe, d->number, d->ids, d->n));
+  ts_sights_take(d, ckpt, anew);
   return take_numbers(d, ckpt, anew) ? TS_OK : bad(x, i, "the checkpoint");
 }
 

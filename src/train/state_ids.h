@@ -23,6 +23,8 @@ typedef struct ts_ids {
   int32_t first;           /* number of its item of ids; those of seen and
                               last, weights, states of optimizers follow it */
   int32_t n_lists;         /* items before the weights */
+  int32_t sights;          /* number of its item, of tables that admit */
+  bool sights_known;       /* the file that is loaded has as many */
   int32_t n_items;
 } ts_ids;
 
@@ -41,6 +43,16 @@ ts_err ts_state_ids_add(ts_trainer *, ts_ckpt *);
 /* Adds table I's items of its ids, of which the other items of it come after:
  * ids, and where it evicts how often and when they were met. */
 ts_err ts_ids_add_lists(ts_ckpt *, ts_state_ids *, int32_t i);
+/* state_sights.c, of table D, which C describes; nothing where it admits all:
+ * adds the item of its counts; what is to be written, as it was before batch
+ * FIRST (0: after all); the value meta/sights/TABLE; what is to be read, where
+ * CKPT's file has counts of the same size; after it is loaded those that it has
+ * not are 0, and all with ANEW. */
+ts_err ts_sights_add(ts_ckpt *, ts_ids *d, const ts_table_config *c);
+ts_err ts_sights_write(ts_ckpt *, const ts_ids *d, uint32_t first);
+ts_err ts_sights_say(ts_ckpt *, const ts_table_config *c);
+ts_err ts_sights_read(ts_ckpt *, ts_ids *d, const ts_table_config *c);
+void ts_sights_take(const ts_ids *d, const ts_ckpt *, bool anew);
 /* Places of a table's own ids among all. */
 int64_t ts_ids_place(const ts_ids *);
 /* Once CKPT is loaded: its ids have the rows that were read; with ANEW none was

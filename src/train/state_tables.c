@@ -243,6 +243,7 @@ static ts_err add_ids(const ts_describe *d, int32_t table, ts_tbe *tbe,
   ts_ckpt_item *items = lists + x->n_lists;
   int64_t *const numbers[] = {x->ids, x->seen, x->last};
   const int64_t place = ts_ids_place(x);
+  TS_DO(ts_sights_write(d->ckpt, x, ts_trainer_first_learnt(d->t)));
   for (int32_t k = 0; k < x->n_lists; k++)
     TS_DO(ts_ckpt_add_piece(&lists[k], true, false, place, x->n, numbers[k]));
   for (int k = first - 1; k < n_states; k++) {
@@ -296,6 +297,8 @@ static ts_err describe(ts_describe *d) {
   TS_DO(ts_mem_array(&d->first, t->config->n_tables, sizeof *d->first,
                      TS_TAG_CHECKPOINT));
   for (int32_t i = 0; i < t->config->n_tables; i++) {
+    const ts_table_config *c = &t->config->tables[i];
+    if (is_dynamic(d, i)) TS_DO(ts_sights_add(d->ckpt, &d->ids->tables[i], c));
     const int32_t before = d->ckpt->n_items;
     TS_DO(add_table(d, i));
     d->ids->tables[i].n_items = d->ckpt->n_items - before;

@@ -56,6 +56,7 @@ dist_check_SCRIPTS += tests/run/async.sh \
   tests/run/sequences.sh tests/run/serve.sh tests/run/sequences_two.sh tests/run/balance.sh \
   tests/run/several_tables.sh \
   tests/run/evict.sh \
+  tests/run/admit.sh \
   tests/run/shuffle.sh \
   tests/run/sweep_faults.sh \
   tests/run/sweep_kill.sh \

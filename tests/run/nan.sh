@@ -42,6 +42,7 @@ fails() {
 
 ids=
 for table in a b c d e; do ids="$ids --set tables.$table.rows=dynamic --set tables.$table.capacity=60"; done
+met="$ids --set table_defaults.admit.min_count=2"
 for n in 1 2; do
   every="--set checkpoint.every=3"
   check "good on $n" train $n good$n $(csv good.csv)
@@ -63,6 +64,11 @@ for n in 1 2; do
   check "the same of ids, on $n" train $n withoutids$n $(csv back.csv) $ids
   check "rollback of ids on $n" train $n backids$n $(csv bad.csv) $every $ids --set run.on_nan=rollback
   check "the same bits of ids on $n" same_bits "$(newest withoutids$n)" "$(newest backids$n)"
+  # What was met in batches 4 and 5 counts no more.
+  check "the same of sights, on $n" train $n withoutmet$n $(csv back.csv) $met
+  check "rollback of sights on $n" train $n backmet$n $(csv bad.csv) $every $met --set run.on_nan=rollback
+  check "the same bits of sights on $n" same_bits "$(newest withoutmet$n)" "$(newest backmet$n)"
+  check "as many sights on $n" h5diff -q "$(newest withoutmet$n)" "$(newest backmet$n)" /dynamic /dynamic
   check "it says so" said back$n 'weights and optimizers are back at step 3'
 
   # An infinite gradient under a finite loss: step 5, on the last rank.
@@ -91,6 +97,7 @@ done
 # Records.
 { echo $head; batch 1 ""; echo "1,0.1,abc,0.5,1,1,1,1,1,1"; echo "1,0.1"; batch 2 ""; batch 3 ""; batch 4 ""; } > "$work/lines.csv"
 lines="$(csv lines.csv) --set run.steps=4"
+met="$ids --set table_defaults.admit.min_count=2"
 for n in 1 2; do
   fails 3 'lines.csv:10: ' train $n r$n $lines
   check "skip on $n" train $n r$n $lines --set data.on_bad_record=skip

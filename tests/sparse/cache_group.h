@@ -71,7 +71,10 @@ static inline ts_tbe *group(world *w) {
   ts_tbe *t = NULL;
   ts_tbe_table tables[TABLES];
   for (int i = 0; i < TABLES; i++)
-    tables[i] = (ts_tbe_table){&w->config[i], 3 + i, 0, table_rows[i], 0, DIM};
+    tables[i] = (ts_tbe_table){.config = &w->config[i],
+                               .table_id = 3 + i,
+                               .n_rows = table_rows[i],
+                               .n_cols = DIM};
   const ts_tbe_spec spec = {.tables = tables,
                             .n_tables = TABLES,
                             .feature_table = feature_table,

@@ -12,7 +12,7 @@ check_PROGRAMS += tests/sparse/test_bench_tbe
 EXTRA_DIST += jobs/bench_embeddings
 # Rows of ids; `make tests/sparse/bench_index` is the benchmark, beside the hash
 # table of Abseil (Debian: libabsl-dev).
-check_PROGRAMS += tests/sparse/test_index
+check_PROGRAMS += tests/sparse/test_index tests/sparse/test_admit
 EXTRA_DIST += tests/sparse/bench_index.cc
 tests/sparse/bench_index: $(srcdir)/tests/sparse/bench_index.cc libtessera.a
 	@$(MKDIR_P) $(@D)

@@ -60,8 +60,11 @@ static inline ts_tbe *group(world *w, int from, int to, bool mean) {
   ts_tbe_table tables[TABLES];
   for (int i = 0; i < TABLES; i++) {
     const int64_t first = table_rows[i] * from / 100;
-    tables[i] = (ts_tbe_table){
-        &w->config[i], 10 + i, first, table_rows[i] * to / 100 - first, 0, DIM};
+    tables[i] = (ts_tbe_table){.config = &w->config[i],
+                               .table_id = 10 + i,
+                               .first_row = first,
+                               .n_rows = table_rows[i] * to / 100 - first,
+                               .n_cols = DIM};
   }
   const ts_tbe_spec spec = {.tables = tables,
                             .n_tables = TABLES,

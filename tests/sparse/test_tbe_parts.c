@@ -145,7 +145,10 @@ TS_TEST(no_more_rows_than_numbers) {
   static const int32_t table_of[] = {0, 1};
   start(&w, "sgd", TS_F32, 2, false);
   for (int i = 0; i < 2; i++)
-    tables[i] = (ts_tbe_table){&w.config[i], i, 0, INT64_C(1) << 31, 0, DIM};
+    tables[i] = (ts_tbe_table){.config = &w.config[i],
+                               .table_id = i,
+                               .n_rows = INT64_C(1) << 31,
+                               .n_cols = DIM};
   const ts_tbe_spec spec = {.tables = tables,
                             .n_tables = 2,
                             .feature_table = table_of,

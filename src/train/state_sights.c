@@ -1,0 +1,78 @@
+/* state_sights.c - in how many steps ids without a row were met, of dynamic
+ * tables that do not admit all: to a checkpoint and back. */
+#include "train/state_ids.h"
+
+#include <stdio.h>
+
+#include "base/log.h"
+#include "sparse/admit.h"
+#include "sparse/index.h"
+
+enum { LINE_WORDS = TS_ADMIT_LINE / 8 }; /* items have no bytes */
+
+static ts_admit *admit_of(const ts_ids *d) {
+  return d->tbe ? ts_tbe_ids_of(d->tbe, d->number).admit : NULL;
+}
+
+static void lines_path(char path[1024], const ts_table_config *c) {
+  snprintf(path, 1024, "meta/sights/%.900s", c->name);
+}
+
+ts_err ts_sights_add(ts_ckpt *ckpt, ts_ids *d, const ts_table_config *c) {
+  char path[1024];
+  ts_ckpt_item *item;
+  if (!ts_table_admits(c)) return TS_OK;
+  snprintf(path, sizeof path, "dynamic/%.900s/sights", c->name);
+  d->sights = ckpt->n_items;
+  TS_DO(ts_ckpt_add_item(ckpt, path, TS_I64, TS_INDEX_PARTS,
+                         ts_table_sketch_lines(c) * LINE_WORDS, &item));
+  item->optional = true;
+  return TS_OK;
+}
+
+/* As they are after the last step: batches under way may have been counted. */
+ts_err ts_sights_write(ts_ckpt *ckpt, const ts_ids *d, uint32_t first) {
+  ts_admit *a = admit_of(d);
+  if (!a) return TS_OK;
+  const ts_admit_spec *spec = ts_admit_spec_of(a);
+  ts_admit_back(a, first);
+  return ts_ckpt_add_piece(&ckpt->items[d->sights], true, false,
+                           spec->first_part, spec->n_parts, ts_admit_counts(a));
+}
+
+ts_err ts_sights_say(ts_ckpt *ckpt, const ts_table_config *c) {
+  char path[1024];
+  const int64_t lines = ts_table_sketch_lines(c);
+  if (!ts_table_admits(c)) return TS_OK;
+  lines_path(path, c);
+  return ts_ckpt_add_value(ckpt, path, TS_I64, 1, &lines);
+}
+
+ts_err ts_sights_read(ts_ckpt *ckpt, ts_ids *d, const ts_table_config *c) {
+  char path[1024];
+  if (!ts_table_admits(c)) return TS_OK;
+  ts_ckpt_item *item = &ckpt->items[d->sights];
+  lines_path(path, c);
+  const ts_ckpt_value *v = ts_ckpt_value_of(ckpt, path);
+  const int64_t *lines = v && v->dtype == TS_I64 && v->n == 1 ? v->ptr : NULL;
+  item->n_read = 0;
+  d->sights_known = lines && *lines == ts_table_sketch_lines(c);
+  if (lines && *lines > 0 && *lines < INT64_MAX / LINE_WORDS)
+    item->cols = *lines * LINE_WORDS;
+  if (lines && !d->sights_known)
+    ts_note(
+        "table %s: the checkpoint has other admit.sketch_mib: sights of ids "
+        "without a row are counted anew",
+        c->name);
+  ts_admit *a = admit_of(d);
+  if (!d->sights_known || !a) return TS_OK;
+  const ts_admit_spec *spec = ts_admit_spec_of(a);
+  return ts_ckpt_add_piece(item, false, true, spec->first_part, spec->n_parts,
+                           ts_admit_counts(a));
+}
+
+void ts_sights_take(const ts_ids *d, const ts_ckpt *ckpt, bool anew) {
+  ts_admit *a = admit_of(d);
+  if (a && (anew || !d->sights_known || ckpt->items[d->sights].absent))
+    ts_admit_clear(a);
+}

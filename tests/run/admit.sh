@@ -1,0 +1,124 @@
+#!/bin/sh
+# admit.sh - dynamic tables that give an id its row once it was met in several
+# steps: which ids there are and how often the others were met is the same to
+# the bit on any number of ranks, by any pipeline, in parts of steps, with ids
+# that lose their rows again, and over restarts on other numbers of ranks.
+# seconds: 240
+. "$srcdir/tests/support/common.sh"
+not_sanitized
+run() { n=$1; shift; ${MPIRUN:-mpirun} -q -n "$n" "$TESSERA" "$@"; }
+cat > "$work/plain.deck" <<'DECK'
+run = { steps = 1; threads = 1; };
+data = { format = "synthetic"; global_batch = 64;
+         synthetic = { samples = 3000; eval_samples = 300; zipf = 1.05; pooling = 5; }; };
+table_defaults = { dim = 16; };
+tables = ( { name = "a"; rows = 4000; features = ["fa"]; },
+  { name = "b"; rows = 3000; features = ["fb", "fc"]; },
+  { name = "c"; rows = 2000; features = ["fd"]; weighted = true; } );
+model = { kind = "dlrm"; dense_features = 4; dense_arch = [16, 16]; over_arch = [16, 1]; };
+DECK
+cat > "$work/met.deck" <<'DECK'
+run = { steps = 40; log_every = 1; threads = 1; };
+data = { train = "data.h5"; format = "dataset"; global_batch = 64; };
+table_defaults = { dim = 16; rows = "dynamic"; admit = { min_count = 3; window_steps = 7; };
+                   evict = { kind = "lfu"; every = 5; keep = 0.3; }; };
+tables = ( { name = "a"; capacity = 1200; features = ["fa"]; dtype = "bf16"; },
+  { name = "b"; capacity = 1600; features = ["fb", "fc"]; pooling = "mean";
+    optimizer = { kind = "adam"; }; admit = { min_count = 2; window_steps = 0; }; },
+  { name = "c"; capacity = 1000; features = ["fd"]; weighted = true;
+    admit = { min_count = 2; window_steps = 4; sketch_mib = 0.5; }; evict = { kind = "none"; }; } );
+model = { kind = "dlrm"; dense_features = 4; dense_arch = [16, 16]; over_arch = [16, 1]; };
+checkpoint = { every = 10; keep = 10; };
+sharding = { topology = "default"; };
+DECK
+go() { n=$1; folder=$2; shift 2; run "$n" train "$work/met.deck" --quiet --set run.output="$work/$folder" "$@"; }
+lines() { grep '"evict"' "$work/$1/metrics.jsonl"; }
+same_lines() { lines "$1" > "$work/x"; lines "$2" > "$work/y"; [ -s "$work/x" ] && cmp -s "$work/x" "$work/y"; }
+last=checkpoints/step-00000040.h5
+emb=model/sparse_arch.embedding_bag_collection.embedding_bags
+same_sets() { # A B datasets..., of both runs' last checkpoints
+  one=$work/$1/$last; other=$work/$2/$last; shift 2
+  for path; do h5diff "$one" "$other" "$path" "$path" > /dev/null || return 1; done
+}
+same_ids() { # of both runs, the ids and what is counted of others
+  for table in a b c; do same_sets "$1" "$2" dynamic/$table/ids dynamic/$table/sights meta/dynamic/$table || return 1; done
+  for table in a b; do same_sets "$1" "$2" dynamic/$table/seen dynamic/$table/last || return 1; done
+}
+same_rows() { same_sets "$1" "$2" $emb.a.weight $emb.b.weight $emb.c.weight; }
+check "data" run 1 generate "$work/plain.deck" --quiet --out "$work/data.h5"
+for n in 1 2 3 4; do check "$n ranks" go $n n$n; done
+for n in 2 3 4; do
+  check "as many on 1 and $n ranks" same_lines n1 n$n
+  check "the same losses on 1 and $n ranks" close_losses n1 n$n 1e-6 40
+  check "the same ids on 1 and $n ranks" same_ids n1 n$n
+done
+check "table_wise" go 2 whole --set table_defaults.sharding=table_wise
+check "the same ids, however tables are cut" same_ids n1 whole
+for pipeline in base fused_sparse_dist prefetch; do
+  check "$pipeline" go 2 $pipeline --set pipeline.kind=$pipeline
+  # At step 30 batches have been sent ahead, and are none of the step's.
+  for step in 30 40; do
+    last=checkpoints/step-000000$step.h5
+    check "$pipeline: the same ids at step $step" same_ids n2 $pipeline
+    check "$pipeline: the same rows at step $step" same_rows n2 $pipeline
+  done
+done
+# A step counts once, whole or in parts.
+for n in 1 3; do
+  for parts in 2 3; do
+    check "$parts parts on $n ranks" go $n parts$n$parts --set run.accumulate=$parts
+    check "$parts parts on $n ranks: the same ids" same_ids n1 parts$n$parts
+  done
+done
+# Steps at which something is halved or goes, and others.
+for at in 20 21 23; do
+  check "to step $at" go 2 part$at --set run.steps=$at
+  for n in 1 2 4; do
+    cp -r "$work/part$at" "$work/on$at$n"
+    check "from step $at on $n ranks" go $n on$at$n
+    check "from step $at on $n ranks: the same ids" same_ids n1 on$at$n
+    check "from step $at on $n ranks: the same losses" close_losses n1 on$at$n 1e-6 40
+  done
+  check "from step $at: the same rows" same_rows n2 on${at}2
+done
+# A plain model of it, and of the sketch.
+python=
+for p in /usr/bin/python3 python3; do
+  [ -n "$python" ] || { $p -c 'import h5py, numpy' 2> /dev/null && python=$p; }
+done
+model() { folder=$1; shift; $python "$srcdir/tests/run/evict.py" "$work/data.h5" "$work/$folder/$last" 64 40 "$@"; }
+counts() { h5dump -d dynamic/$2/ids "$work/$1/$last" | sed -n 's/.*SIMPLE { ( \([0-9]*\).*/\1/p' | head -1; }
+if [ -n "$python" ]; then
+  check "a, by a plain model" model n2 a fa lfu 5 360 0 3 7 1
+  check "b, by a plain model" model n3 b fb,fc lfu 5 480 0 2 0 1
+  check "a, by a plain model, in parts" model parts33 a fa lfu 5 360 0 3 7 1
+  check "a, by a plain model, from step 23" model on234 a fa lfu 5 360 0 3 7 1
+fi
+# Figures of ids in the log: of each table at each checkpoint.
+check "figures, twelve lines" test "$(grep -c '"index":true' "$work/n2/metrics.jsonl")" = 12
+figure() { grep '"step":40,"index":true,"table":"c"' "$work/n3/metrics.jsonl" | sed "s/.*\"$1\":\([^,}]*\).*/\1/"; }
+check "as many ids as in the checkpoint" test "$(figure ids)" = "$(counts n3 c)"
+check "their share of the capacity" test "$(figure load)" = "$(awk "BEGIN { print $(counts n3 c) / 1000 }")"
+check "few probes" sh -c 'awk "BEGIN { exit !($1 > 1 && $1 < 1.2 && ($2 == 2 || $2 == 1)) }"' sh "$(figure probes)" "$(figure probes_p99)"
+# Fewer ids have rows.
+check "all are admitted" go 2 every --set table_defaults.admit.min_count=1 --set table_defaults.admit.window_steps=0 \
+  --set tables.b.admit.min_count=1 --set tables.c.admit.min_count=1 --set tables.c.admit.window_steps=0 --set tables.c.admit.sketch_mib=0 \
+  --set tables.c.capacity=2000 --set tables.b.capacity=3000 --set tables.a.capacity=4000
+check "fewer ids of c have rows: $(counts n2 c), not $(counts every c)" test "$(counts n2 c)" -lt "$(counts every c)"
+# What is counted of ids without a row goes on where it can.
+cp -r "$work/part23" "$work/other"
+check "another sketch" sh -c '"$@" > "$0"' "$work/out" ${MPIRUN:-mpirun} -q -n 2 "$TESSERA" train "$work/met.deck" --set run.output="$work/other" --set tables.c.admit.sketch_mib=2
+check "it begins anew" grep -q "table c: the checkpoint has other admit.sketch_mib" "$work/out"
+cp -r "$work/every" "$work/begun"
+rm "$work/begun/checkpoints/"*40.h5
+check "a checkpoint of a run that admitted all" go 2 begun --set tables.c.capacity=2000 --set tables.b.capacity=3000 --set tables.a.capacity=4000
+check "weights of another run" go 2 from --set checkpoint.init_from="$work/n1/checkpoints"
+fails() { # CODE PATTERN command...
+  want=$1; pattern=$2; shift 2
+  "$@" > "$work/out" 2> "$work/err"; code=$?
+  check "code $want for $pattern, not $code" test $code = "$want"
+  check "$pattern is said" grep -q -e "$pattern" "$work/err"
+}
+fails 2 'admit is for rows = "dynamic"' run 1 train "$work/plain.deck" --check --set table_defaults.admit.min_count=2
+fails 2 'admit.window_steps and admit.sketch_mib need' go 1 none --set table_defaults.admit.min_count=1
+passed
