@@ -1,0 +1,84 @@
+#!/bin/sh
+# ids_random.sh - dynamic tables over runs of random pieces: policies, ranks,
+# pipelines and parts of steps are drawn, and where a piece stops or is killed;
+# in the end the ids, their counts and ages, and the sights of others are those
+# of a plain model that has trained in one go.  12 cases; TESSERA_CASES=N
+# others, 1000 with TESSERA_SWEEP=long.  TESSERA_SEED draws them.  seconds: 180
+. "$srcdir/tests/support/common.sh"
+not_sanitized
+needs_faults
+python=
+for p in /usr/bin/python3 python3; do
+  [ -n "$python" ] || { $p -c 'import h5py, numpy' 2> /dev/null && python=$p; }
+done
+[ -n "$python" ] || { echo "python3 with h5py and numpy is not here"; exit 77; }
+n=12
+[ "${TESSERA_SWEEP-}" = long ] && n=1000
+n=${TESSERA_CASES:-$n}
+seed=${TESSERA_SEED:-$$}
+echo "$n cases, seed $seed"
+steps=24
+cat > "$work/plain.deck" <<'DECK'
+run = { steps = 1; threads = 1; };
+data = { format = "synthetic"; global_batch = 64;
+         synthetic = { samples = 1600; eval_samples = 64; zipf = 1.05; pooling = 5; }; };
+table_defaults = { dim = 4; };
+tables = ( { name = "a"; rows = 4000; features = ["fa"]; }, { name = "b"; rows = 3000; features = ["fb", "fc"]; } );
+model = { kind = "dlrm"; dense_features = 4; dense_arch = [8, 4]; over_arch = [4, 1]; };
+DECK
+cat > "$work/any.deck" <<'DECK'
+run = { steps = 24; log_every = 8; threads = 1; };
+data = { train = "data.h5"; format = "dataset"; global_batch = 64; };
+table_defaults = { dim = 4; rows = "dynamic"; capacity = 3600; };
+tables = ( { name = "a"; features = ["fa"]; }, { name = "b"; features = ["fb", "fc"]; } );
+model = { kind = "dlrm"; dense_features = 4; dense_arch = [8, 4]; over_arch = [4, 1]; };
+checkpoint = { keep = 2; };
+sharding = { topology = "default"; };
+DECK
+check "data" ${MPIRUN:-mpirun} -q -n 1 "$TESSERA" generate "$work/plain.deck" --quiet --out "$work/data.h5"
+
+# A line for each piece: case, ranks, options of the piece, KILL (rank:step,
+# or none); and of each case, last, the plain model's arguments.
+awk -v seed="$seed" -v n="$n" -v steps=$steps '
+  function pick(n) { return int(rand() * n) }
+  function one_of(list, words) { return words[1 + pick(split(list, words, " "))] }
+  BEGIN { srand(seed)
+    for (i = 1; i <= n; i++) {
+      kind = one_of("lru lfu ttl"); every = 1 + pick(7); keep = 5 + pick(20); ttl = kind == "ttl" ? 2 + pick(8) : 0
+      least = one_of("1 2 2 3 4"); window = least > 1 && pick(3) ? 3 + pick(6) : 0
+      deck = "--set table_defaults.evict.kind=" kind " --set table_defaults.evict.every=" every " --set table_defaults.evict.ttl=" ttl \
+        " --set table_defaults.evict.keep=0." (keep < 10 ? "0" : "") keep " --set table_defaults.admit.min_count=" least " --set table_defaults.admit.window_steps=" window
+      at = 0
+      for (pieces = pick(4); pieces >= 0; pieces--) {
+        ranks = 1 + pick(4); stop = steps; kill = "none"
+        if (pieces > 0 && rand() < 0.5) kill = pick(ranks) ":" (1 + pick(steps))
+        else if (pieces > 0) stop = at = at + pick(steps - at)
+        print i, ranks, kill, deck, "--set run.steps=" (stop > 0 ? stop : 1), "--set pipeline.kind=" one_of("base sparse_dist fused_sparse_dist prefetch"),
+          "--set run.accumulate=" (1 + (rand() < 0.3)), "--set checkpoint.every=" (1 + pick(5)),
+          "--set table_defaults.sharding=" one_of("row_wise row_wise table_wise") }
+      print i, "model", kind, every, keep * 36, ttl, least, window } }' > "$work/cases"
+killed=0
+while read -r case ranks kill options <&3; do
+  if [ "$ranks" = model ]; then
+    file=$work/run$case/checkpoints/step-000000$steps.h5
+    for t in "a fa" "b fb,fc"; do
+      # shellcheck disable=SC2086
+      set -- $options
+      # shellcheck disable=SC2086
+      check "case $case (seed $seed), $t: $kill $options" $python "$srcdir/tests/run/evict.py" "$work/data.h5" "$file" 64 $steps $t "$kill" "$1" "$2" "$3" "$4" "$5" 1 > "$work/out"
+      cat "$work/out"
+    done
+    rm -r "$work/run$case"
+    continue
+  fi
+  fault=none
+  [ "$kill" = none ] || fault="crash:rank${kill%:*}:nth${kill#*:}:KILL"
+  # shellcheck disable=SC2086
+  TESSERA_FAULT=$fault ${MPIRUN:-mpirun} -q -n "$ranks" "$TESSERA" train "$work/any.deck" --quiet --set run.output="$work/run$case" $options > "$work/out" 2> "$work/err" 3<&-
+  code=$?
+  [ $code = 137 ] && killed=$((killed + 1))
+  [ $code = 0 ] || [ $code = 137 ] || { cat "$work/err"; check "case $case (seed $seed): $ranks ranks, $options: code $code" false; }
+done 3< "$work/cases"
+echo "$killed pieces were killed"
+check "some were" test $killed -gt 0
+passed
