@@ -119,20 +119,37 @@ static ts_err learn_some(ts_tbe *t, int32_t i, uint32_t *row,
   return TS_OK;
 }
 
+/* Finds go beside each other: on all of the lane's threads. */
+static void find_all(const ts_index *x, int32_t *rows, const char *ids,
+                     int64_t n) {
+#pragma omp parallel for schedule(static) if (n > SOME)
+  for (int64_t k = 0; k < n; k += SOME) {
+    const int64_t m = n - k < SOME ? n - k : SOME;
+    int64_t id[SOME];
+    uint32_t row[SOME];
+    memcpy(id, ids + 8 * k, (size_t)m * 8);
+    ts_index_find(x, row, id, m);
+    for (int64_t j = 0; j < m; j++)
+      rows[k + j] = row[j] == TS_INDEX_NONE ? 0 : (int32_t)row[j];
+  }
+}
+
+/* Who has a row keeps it whatever is inserted, so that only those who have none
+ * are, in the order of IDS. */
 ts_err ts_tbe_place(ts_tbe *t, int32_t feature, int32_t *rows, const void *ids,
                     int64_t n, uint32_t batch) {
   const int32_t i = t->feature_table[feature];
-  int64_t id[SOME];
+  int64_t id[SOME], at[SOME], m = 0;
   uint32_t row[SOME];
-  for (int64_t k = 0; k < n; k += SOME) {
-    const int64_t m = n - k < SOME ? n - k : SOME;
-    memcpy(id, (const char *)ids + 8 * k, (size_t)m * 8);
-    if (batch)
-      TS_DO(learn_some(t, i, row, id, m, batch));
-    else
-      ts_index_find(t->index[i], row, id, m);
-    for (int64_t j = 0; j < m; j++)
-      rows[k + j] = row[j] == TS_INDEX_NONE ? 0 : (int32_t)row[j];
+  find_all(t->index[i], rows, ids, n);
+  for (int64_t k = 0; batch && k < n; k++) {
+    if (!rows[k]) {
+      memcpy(&id[m], (const char *)ids + 8 * k, 8);
+      at[m++] = k;
+    }
+    if (m < SOME && k + 1 < n) continue;
+    TS_DO(learn_some(t, i, row, id, m, batch));
+    while (m > 0) m--, rows[at[m]] = (int32_t)row[m];
   }
   return TS_OK;
 }
