@@ -288,6 +288,12 @@ ts_err ts_inspect(const char *path, bool verify);
  * rows, each with a tab and how often it was there, nothing where that is not
  * known.  Local. */
 ts_err ts_inspect_words(const char *path, const char *feature);
+/* `tessera inspect --table`: prints the first K of TABLE's ids: those that were
+ * met in the most steps, of equal ones those met last; where that is not known
+ * (tables without evict, and plain ones, whose ids are numbers of rows) those
+ * with the longest rows; then the lower id.  Of a table as large as may be it
+ * keeps 8 MiB.  No such table: USAGE.  Local. */
+ts_err ts_inspect_top(const char *path, const char *table, int32_t k);
 /* The deck of a file of weights and the words that it has rows for; NULL where
  * it does not say.  Local. */
 ts_err ts_ckpt_recall(ts_config **, ts_vocabularies **, const char *path);

@@ -79,6 +79,19 @@ static void print_number(const ts_ckpt *c, const char *path, const char *head) {
   printf("%s %lld\n", head, (long long)x);
 }
 
+/* How many ids dynamic tables have: where the last of their parts ends. */
+static void print_ids(const ts_ckpt *c) {
+  static const char head[] = "meta/dynamic/";
+  for (int32_t i = 0; i < c->n_values; i++) {
+    const ts_ckpt_value *v = &c->values[i];
+    int64_t n;
+    if (strncmp(v->path, head, strlen(head)) != 0) continue;
+    if (v->dtype != TS_I64 || v->n < 1) continue;
+    memcpy(&n, (const int64_t *)v->ptr + v->n - 1, sizeof n);
+    printf("ids of table %s: %lld\n", v->path + strlen(head), (long long)n);
+  }
+}
+
 static void print_kind(const ts_ckpt *c) {
   if (c->kind == TS_CKPT_FULL)
     printf("checkpoint of step %lld\n", (long long)c->step);
@@ -97,6 +110,7 @@ static ts_err print_values(const char *path) {
     print_number(&c, "meta/seed", "seed:");
     print_number(&c, "loader/epoch", "epoch:");
     print_number(&c, "loader/next_sample", "next sample:");
+    print_ids(&c);
     print_text(&c, "meta/versions", "versions:");
     print_text(&c, "meta/plan", "plan:");
   }

@@ -45,6 +45,7 @@ tessera_sources += \
   io/checkpoint_seal.h \
   io/checkpoint_stored.c \
   io/checkpoint_tensors.c \
+  io/checkpoint_top.c \
   io/checkpoint_words.c \
   io/checkpoint_write.c \
   io/checkpoint_writer.c \

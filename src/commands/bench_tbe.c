@@ -15,8 +15,8 @@ enum { ITERS_MAX = 1000, COOL = 64 << 20 };
 
 /* The command line's, with defaults. */
 typedef struct ts_tbe_options {
-  double rows;
-  int dtype, mean, weighted, sweep;
+  double rows, load;
+  int dtype, mean, weighted, sweep, dynamic;
   const char *optimizer, *backend;
 } ts_tbe_options;
 
@@ -57,8 +57,7 @@ static void measure_memory(ts_tbe_case *c, ts_times *t) {
   t->stream = ts_bench_median(streams, c->iters);
 }
 
-/* What is measured next finds other rows in the caches. */
-static void cool(ts_tbe_case *c, int i) {
+void ts_tbe_case_cool(ts_tbe_case *c, int i) {
   const ts_bench_rows r = rows_of(c, i);
   const int64_t all = c->tables * c->rows * c->row_bytes;
   const int64_t used = all < COOL ? all : COOL;
@@ -66,10 +65,8 @@ static void cool(ts_tbe_case *c, int i) {
                              used);
 }
 
-/* Forward and backward of batch I. */
-static ts_err time_group(ts_tbe_case *c, int i, double *f, double *b) {
+ts_err ts_tbe_case_time(ts_tbe_case *c, int i, double *f, double *b) {
   const ts_tbe_input in = ts_tbe_case_input(c, i);
-  cool(c, 2 * i);
   const double t0 = ts_now();
   TS_DO(ts_tbe_forward(c->tbe, c->out, &in, c->lane));
   TS_DO(ts_lane_sync(c->lane));
@@ -96,7 +93,7 @@ static void time_loops(ts_tbe_case *c, int i, double *pool, double *rewrite) {
   for (int k = 0; k < u.n_states; k++)
     u.state[k] = ts_tbe_rows(c->tbe, 0, k, &u.cols[k], &(ts_dtype){0});
   ts_tbe_case_touch(c, i % TS_TBE_INPUTS);
-  cool(c, 2 * i + 1);
+  ts_tbe_case_cool(c, 2 * i + 1);
   *pool = 1e3 * ts_bench_pool_rows(&bags);
   *rewrite = 1e3 * ts_bench_rewrite_rows(&u);
 }
@@ -104,7 +101,8 @@ static void time_loops(ts_tbe_case *c, int i, double *pool, double *rewrite) {
 static ts_err measure_group(ts_tbe_case *c, ts_times *t) {
   double f[ITERS_MAX], b[ITERS_MAX], pool[ITERS_MAX], rewrite[ITERS_MAX];
   for (int i = 0; i < c->iters; i++) {
-    TS_DO(time_group(c, i, &f[i], &b[i]));
+    ts_tbe_case_cool(c, 2 * i);
+    TS_DO(ts_tbe_case_time(c, i, &f[i], &b[i]));
     time_loops(c, i, &pool[i], &rewrite[i]);
   }
   t->forward = ts_bench_median(f + 2, c->iters - 2);
@@ -205,6 +203,10 @@ static ts_err read_options(ts_tbe_options *o, ts_tbe_case *c,
       TS_BENCH_CHOICE("weighted", &o->weighted, "0|1", "ids have weights"),
       TS_BENCH_CHOICE("sweep", &o->sweep, "0|1",
                       "1: dims 32 to 256, pooling 1 to 100, two types"),
+      TS_BENCH_CHOICE("dynamic", &o->dynamic, "0|1",
+                      "1: tables of any id beside plain ones; host"),
+      TS_BENCH_NUMBER("load", &o->load, .01, 1,
+                      "of dynamic=1: ids that there are by the capacity"),
       TS_BENCH_WORD("backend", &o->backend, "whose memory and kernels"),
       TS_BENCH_WORD("optimizer", &o->optimizer, "of the rows")};
   return ts_bench_keys(a, 0, keys, (int)(sizeof keys / sizeof *keys));
@@ -221,10 +223,11 @@ static ts_err fill(ts_tbe_case *c, const ts_tbe_options *o) {
   return ts_row_optim_check(&c->config->optimizer, "bench");
 }
 
-static ts_err run_all(ts_tbe_case *c) {
+static ts_err run_all(ts_tbe_case *c, const ts_tbe_options *o) {
   const ts_cpu *cpu = ts_cpu_info();
   TS_DO(ts_tbe_case_allocate(c));
   ts_tbe_case_print(c, c->threads, cpu->model);
+  if (o->dynamic) return ts_bench_tbe_dynamic(c, o->load);
   ts_bench_heads(&lines);
   TS_DO(run_isa(c, "ref"));
   if (cpu->avx2) TS_DO(run_isa(c, "avx2"));
@@ -251,6 +254,7 @@ ts_err ts_bench_tbe(const ts_args *a) {
   ts_err err = TS_OK;
   char name[] = "bench", uniform[] = "uniform";
   ts_tbe_options o = {.rows = 500000,
+                      .load = .75,
                       .optimizer = "rowwise_adagrad",
                       .backend = a->backend ? a->backend : "host"};
   ts_table_config config = {.name = name,
@@ -276,7 +280,7 @@ ts_err ts_bench_tbe(const ts_args *a) {
   const ts_device_options options = {.serial = host, .n_threads = c.threads};
   TS_TRY(ts_device_create(&c.device, o.backend, &options));
   TS_TRY(ts_lane_create(c.device, &c.lane, "compute", TS_LANE_COMPUTE));
-  TS_TRY(host && !o.sweep ? run_all(&c) : run_device(&c, &o));
+  TS_TRY(host && !o.sweep ? run_all(&c, &o) : run_device(&c, &o));
 done:
   reset(&c);
   return err;

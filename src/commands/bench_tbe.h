@@ -40,6 +40,11 @@ void ts_tbe_case_touch(ts_tbe_case *, int k); /* rows, entries of batch K */
 void ts_tbe_case_print(const ts_tbe_case *, double threads,
                        const char *machine);
 ts_tbe_input ts_tbe_case_input(const ts_tbe_case *, int i);
+/* What is measured next, the I-th, finds other rows in the caches; forward and
+ * backward of batch I in ms; of the host. */
+void ts_tbe_case_cool(ts_tbe_case *, int i);
+ts_err ts_tbe_case_time(ts_tbe_case *, int i, double *forward,
+                        double *backward);
 
 /* The batches' arrays but the ids, in memory of the case's device. */
 typedef struct ts_tbe_lent {
@@ -70,3 +75,7 @@ int64_t ts_tbe_backward_bytes(const ts_tbe_case *, int64_t distinct);
  * the copy's.  Prints a table: a line for uniform ids and one for the power
  * law; with SWEEP, of dims, pooling and types of its own choice. */
 ts_err ts_bench_tbe_device(ts_tbe_case *, const ts_kernels *, bool sweep);
+/* CASE's tables beside tables of any id (rows = "dynamic") which have as many
+ * ids, LOAD of their capacity: forward and backward of both in turns, and what
+ * it takes to find the ids' rows.  Prints a table as above. */
+ts_err ts_bench_tbe_dynamic(ts_tbe_case *, double load);

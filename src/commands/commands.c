@@ -46,7 +46,8 @@ const ts_command ts_commands[] = {
      ts_cmd_convert},
     {"generate", 2, "DECK [train|valid|eval] --out FILE [--format FORMAT]",
      "write the deck's synthetic data", true, ts_cmd_generate},
-    {"inspect", 1, "FILE [--verify | --vocabulary FEATURE]",
+    {"inspect", 1,
+     "FILE [--verify | --vocabulary FEATURE | --table NAME [--top K]]",
      "say what a checkpoint or data set holds", false, ts_cmd_inspect},
     {"bench", 17, "NAME [DECK] [KEY=VALUE]... [--json] [--out FILE]",
      "measure steps, pipelines, reading, lookups and checkpoints; bench NAME "

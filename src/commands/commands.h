@@ -32,8 +32,8 @@ typedef struct ts_args {
   const char *rank;          /* --rank R */
   bool model;                /* plot: --model */
   const char *what, *smooth; /* plot: --what NAME,NAME, --smooth N */
-  /* inspect: --vocabulary FEATURE */
-  const char *vocabulary;
+  /* inspect: --vocabulary FEATURE, --table NAME, --top K */
+  const char *vocabulary, *table, *top;
   bool verify, quiet, check; /* --verify, --quiet, --check */
   bool texinfo;              /* help deck: --texinfo */
   bool help;                 /* bench NAME --help; others are answered before */

@@ -26,6 +26,7 @@ tessera_sources += \
   src/commands/bench_tbe.c src/commands/bench_tbe.h \
   src/commands/bench_tbe_bytes.c \
   src/commands/bench_tbe_case.c src/commands/bench_tbe_device.c \
+  src/commands/bench_tbe_dynamic.c \
   src/commands/commands.c \
   src/commands/commands.h \
   src/commands/compact.c src/commands/compare.c \

@@ -23,7 +23,7 @@
 
 #include "base/mem.h"
 
-enum { BLOCK = 64, START = 16, MOVE_AHEAD = 4 };
+enum { BLOCK = 256, START = 16, MOVE_AHEAD = 4 };
 enum { FULL = 17, FULL_OF = 20 }; /* the load at which it grows */
 
 /* ---- buckets ------------------------------------------------------------- */

@@ -143,27 +143,18 @@ static ts_err learn_some(ts_tbe *t, int32_t i, uint32_t *row,
   return TS_OK;
 }
 
-/* The same, of a table that does not admit all: those without a row that it
- * admits get theirs, and the others keep none. */
+/* The same, of a table that does not admit all; the others have row 0. */
 static ts_err admit_some(ts_tbe *t, int32_t i, uint32_t *row,
                          const int64_t *ids, int64_t n, uint32_t batch) {
-  int64_t some[SOME], place[SOME], n_some = 0, n_in = 0;
+  int64_t some[SOME], n_some = 0;
   bool may[SOME];
-  uint32_t fresh[SOME];
-  ts_index_find(t->index[i], row, ids, n);
-  for (int64_t k = 0; k < n; k++) {
-    if (row[k] != TS_INDEX_NONE) continue;
-    some[n_some] = ids[k];
-    place[n_some++] = k;
-  }
-  TS_DO(ts_admit_ask(t->admit[i], may, some, n_some));
-  for (int64_t k = 0; k < n_some; k++) {
-    if (!may[k]) continue;
-    some[n_in] = some[k];
-    place[n_in++] = place[k];
-  }
-  TS_DO(learn_some(t, i, fresh, some, n_in, batch));
-  for (int64_t k = 0; k < n_in; k++) row[place[k]] = fresh[k];
+  uint32_t got[SOME];
+  TS_DO(ts_admit_ask(t->admit[i], may, ids, n));
+  for (int64_t k = 0; k < n; k++)
+    if (may[k]) some[n_some++] = ids[k];
+  TS_DO(learn_some(t, i, got, some, n_some, batch));
+  n_some = 0;
+  for (int64_t k = 0; k < n; k++) row[k] = may[k] ? got[n_some++] : 0;
   return TS_OK;
 }
 
@@ -172,22 +163,38 @@ void ts_tbe_come(ts_tbe *t, uint32_t batch, bool again) {
     if (t->admit[i]) ts_admit_begin(t->admit[i], batch, again);
 }
 
+/* Finds go beside each other: on all of the lane's threads. */
+static void find_all(const ts_index *x, int32_t *rows, const char *ids,
+                     int64_t n) {
+#pragma omp parallel for schedule(static) if (n > SOME)
+  for (int64_t k = 0; k < n; k += SOME) {
+    const int64_t m = n - k < SOME ? n - k : SOME;
+    int64_t id[SOME];
+    uint32_t row[SOME];
+    memcpy(id, ids + 8 * k, (size_t)m * 8);
+    ts_index_find(x, row, id, m);
+    for (int64_t j = 0; j < m; j++)
+      rows[k + j] = row[j] == TS_INDEX_NONE ? 0 : (int32_t)row[j];
+  }
+}
+
+/* Who has a row keeps it whatever is inserted, so that only those who have none
+ * are, in the order of IDS. */
 ts_err ts_tbe_place(ts_tbe *t, int32_t feature, int32_t *rows, const void *ids,
                     int64_t n, uint32_t batch) {
   const int32_t i = t->feature_table[feature];
-  int64_t id[SOME];
+  int64_t id[SOME], at[SOME], m = 0;
   uint32_t row[SOME];
-  for (int64_t k = 0; k < n; k += SOME) {
-    const int64_t m = n - k < SOME ? n - k : SOME;
-    memcpy(id, (const char *)ids + 8 * k, (size_t)m * 8);
-    if (!batch)
-      ts_index_find(t->index[i], row, id, m);
-    else if (t->admit[i])
-      TS_DO(admit_some(t, i, row, id, m, batch));
-    else
-      TS_DO(learn_some(t, i, row, id, m, batch));
-    for (int64_t j = 0; j < m; j++)
-      rows[k + j] = row[j] == TS_INDEX_NONE ? 0 : (int32_t)row[j];
+  find_all(t->index[i], rows, ids, n);
+  for (int64_t k = 0; batch && k < n; k++) {
+    if (!rows[k]) {
+      memcpy(&id[m], (const char *)ids + 8 * k, 8);
+      at[m++] = k;
+    }
+    if (m < SOME && k + 1 < n) continue;
+    TS_DO(t->admit[i] ? admit_some(t, i, row, id, m, batch)
+                      : learn_some(t, i, row, id, m, batch));
+    while (m > 0) m--, rows[at[m]] = (int32_t)row[m];
   }
   return TS_OK;
 }

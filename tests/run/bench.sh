@@ -28,6 +28,11 @@ check "backward by forward" holds kernels 'near(r["backward_of_forward"], r["bac
 check "memory" holds memory 'near(r["bytes"], {"output and gradient": 6144, "input": 12832, "lookup and backward": 19875, "beyond the tables": 53359}[r["of"]], 1e-3 if r["of"] == "beyond the tables" else 1e-5)'
 check "by the output" holds memory 'near(r["of_output"], r["bytes"] / 3072)'
 
+check "tables of any id" bench tbe tables=2 rows=300 dim=6 batch=64 pool=30 iters=4 zipf=1 dynamic=1 load=0.5
+check "their ids and load" holds dynamic 'column("ids") == ["uniform", "zipf"] and column("load") == [.5, .5]'
+check "shares of the plain lookup" holds dynamic 'near(r["lookup_of_plain"], (r["place_ms"] + r["forward_ms"]) / r["plain_forward_ms"]) and r["find_ms"] > 0'
+check "and backward" holds dynamic 'near(r["backward_of_plain"], r["backward_ms"] / r["plain_backward_ms"])'
+
 check "rows in few bits" bench rows rows=2000 dim=10 batch=30 pool=4 iters=3 weighted=1 zipf=1 pages=small
 check "their bytes" holds rows 'column("rows") == ["f32", "bf16", "int8", "int4"] and column("row_bytes") == [40, 20, 20, 16]'
 check "their rates" holds rows 'near(r["of_f32"], r["million_rows_per_s"] / rows[0]["million_rows_per_s"]) and near(r["of_plain_percent"], 100 * r["million_rows_per_s"] / r["plain_million_per_s"])'

@@ -1,5 +1,5 @@
 # Groups of embedding tables.
-check_PROGRAMS += tests/sparse/test_tbe tests/sparse/test_tbe_parts
+check_PROGRAMS += tests/sparse/test_tbe tests/sparse/test_tbe_parts tests/sparse/test_tbe_dynamic
 EXTRA_DIST += tests/support/sparse_util.h tests/sparse/tbe_group.h
 # Tables in slow memory.
 check_PROGRAMS += tests/sparse/test_cache tests/sparse/test_cache_lines tests/sparse/test_store
