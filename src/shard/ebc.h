@@ -106,6 +106,17 @@ typedef struct ts_evicted {
  * for that.  Batches that are ahead are forgotten before, and placed again
  * after it.  Collective. */
 ts_err ts_ebc_evict(ts_ebc *, int64_t step, ts_comm *, ts_evicted *out);
+/* Ids of one rank's shard of a table, by ascending key, and which of them go:
+ * arrays (n), none where the rank has none. */
+typedef struct ts_evict_ids {
+  int32_t shard, n_shards;
+  int64_t n;
+  const int64_t *seen, *last; /* as in ts_tbe_ids */
+  bool *goes;
+} ts_evict_ids;
+/* Those that a look at them would evict, of a table with lru or lfu that has
+ * more ids than it keeps.  Collective. */
+ts_err ts_evict_list(const ts_table_config *, ts_evict_ids *, ts_comm *);
 /* A dynamic table's ids without those of batches ahead, all ranks': how many,
  * as a share of the capacity, and how many buckets of its index a find looks at
  * (of some of the ids): on average, and at most by 99 of 100. */

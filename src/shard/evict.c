@@ -32,6 +32,7 @@ typedef struct ts_evicting {
   int64_t *ids;    /* (n) */
   uint32_t *rows;  /* (n) */
   uint64_t *order; /* (n) */
+  bool *goes;      /* (n) */
   int64_t *counts; /* (DIGITS), or (n_shards) */
 } ts_evicting;
 
@@ -53,11 +54,9 @@ static ts_err find_shard(void *arg, int32_t table, const ts_shard *s,
 
 /* ---- this rank's ids ----------------------------------------------------- */
 
-static uint64_t order_of(const ts_evicting *x, uint32_t row) {
-  const uint64_t last = x->have.last[row];
-  return strcmp(x->config->evict.kind, "lfu") != 0
-             ? last
-             : (uint64_t)x->have.seen[row] << 32 | last;
+static uint64_t order_of(const ts_table_config *c, int64_t seen, int64_t last) {
+  const uint64_t low = (uint32_t)last;
+  return strcmp(c->evict.kind, "lfu") != 0 ? low : (uint64_t)seen << 32 | low;
 }
 
 static ts_err list(ts_evicting *x) {
@@ -65,10 +64,12 @@ static ts_err list(ts_evicting *x) {
   TS_DO(ts_mem_many(x->ids, x->n + 1, SPARSE));
   TS_DO(ts_mem_many(x->rows, x->n + 1, SPARSE));
   TS_DO(ts_mem_many(x->order, x->n + 1, SPARSE));
+  TS_DO(ts_mem_many(x->goes, x->n + 1, SPARSE));
   if (!x->here) return TS_OK;
   TS_DO(ts_index_list(x->have.index, x->ids, x->rows));
   for (int64_t k = 0; x->have.last && k < x->n; k++)
-    x->order[k] = order_of(x, x->rows[k]);
+    x->order[k] =
+        order_of(x->config, x->have.seen[x->rows[k]], x->have.last[x->rows[k]]);
   return TS_OK;
 }
 
@@ -112,15 +113,21 @@ static ts_err count_before(ts_evicting *x, uint64_t last, int64_t *before,
   return TS_OK;
 }
 
-/* The first M of all ids go. */
-static ts_err end_first(ts_evicting *x, int64_t m, ts_comm *comm) {
+/* GOES (n): which are among the first M of all ids. */
+static ts_err find_first(ts_evicting *x, int64_t m, bool *goes, ts_comm *comm) {
   uint64_t last;
   int64_t before;
   TS_DO(find_last(x, &m, &last, comm));
   TS_DO(count_before(x, last, &before, comm));
   for (int64_t k = 0; k < x->n; k++)
-    if (x->order[k] < last || (x->order[k] == last && before++ < m))
-      (void)ts_index_erase(x->have.index, x->ids[k]);
+    goes[k] = x->order[k] < last || (x->order[k] == last && before++ < m);
+  return TS_OK;
+}
+
+static ts_err end_first(ts_evicting *x, int64_t m, ts_comm *comm) {
+  TS_DO(find_first(x, m, x->goes, comm));
+  for (int64_t k = 0; k < x->n; k++)
+    if (x->goes[k]) (void)ts_index_erase(x->have.index, x->ids[k]);
   return TS_OK;
 }
 
@@ -130,14 +137,17 @@ static void age(ts_evicting *x) {
   for (int64_t k = 0; k < x->n; k++) x->have.seen[x->rows[k]] /= 2;
 }
 
+static int64_t kept_of(const ts_table_config *c) {
+  return (int64_t)floor(c->evict.keep * (double)c->capacity);
+}
+
 static ts_err evict(ts_evicting *x, int64_t step, ts_comm *comm,
                     ts_evicted *out) {
   int64_t n[2] = {x->n, 0};
   const bool old = !strcmp(x->config->evict.kind, "ttl");
   if (old) n[1] = end_old(x, step);
   TS_DO(ts_comm_sum_i64(comm, n, 2));
-  const int64_t keep =
-      (int64_t)floor(x->config->evict.keep * (double)x->config->capacity);
+  const int64_t keep = kept_of(x->config);
   if (!old && n[0] > keep) {
     n[1] = n[0] - keep;
     TS_DO(end_first(x, n[1], comm));
@@ -155,7 +165,7 @@ static ts_err look(ts_evicting *x, int64_t step, ts_comm *comm,
   TS_TRY(ts_agree(comm, err));
   TS_TRY(evict(x, step, comm, out));
 done:
-  ts_mem_free_all(x->ids, x->rows, x->order, x->counts);
+  ts_mem_free_all(x->ids, x->rows, x->order, x->goes, x->counts);
   return err;
 }
 
@@ -177,6 +187,24 @@ ts_err ts_ebc_evict(ts_ebc *ebc, int64_t step, ts_comm *comm, ts_evicted *out) {
       TS_DO(look_at(ebc, t, step, comm, &out[t]));
   }
   return TS_OK;
+}
+
+ts_err ts_evict_list(const ts_table_config *c, ts_evict_ids *l, ts_comm *comm) {
+  ts_err err = TS_OK;
+  int64_t n = l->n;
+  ts_evicting x = {
+      .config = c, .shard = l->shard, .n_shards = l->n_shards, .n = l->n};
+  err = ts_mem_many(x.order, l->n + 1, SPARSE);
+  if (err == TS_OK)
+    err = ts_mem_many(x.counts, DIGITS + (int64_t)l->n_shards, SPARSE);
+  TS_TRY(ts_agree(comm, err));
+  for (int64_t k = 0; k < l->n; k++)
+    x.order[k] = order_of(c, l->seen[k], l->last[k]);
+  TS_TRY(ts_comm_sum_i64(comm, &n, 1));
+  TS_TRY(find_first(&x, n - kept_of(c), l->goes, comm));
+done:
+  ts_mem_free_all(x.order, x.counts);
+  return err;
 }
 
 /* ---- figures ------------------------------------------------------------- */
@@ -219,7 +247,7 @@ static ts_err figures_of(ts_ebc *ebc, int32_t table, uint32_t first,
   TS_TRY(ts_comm_sum_i64(comm, counts, FIGURES));
   *out = figures(counts, x.config->capacity);
 done:
-  ts_mem_free_all(x.ids, x.rows, x.order);
+  ts_mem_free_all(x.ids, x.rows, x.order, x.goes);
   return err;
 }
 

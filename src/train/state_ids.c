@@ -27,7 +27,6 @@ static ts_err find_shard(void *arg, int32_t table, const ts_shard *s,
   d->tbe = tbe;
   d->number = number;
   d->shard = (int32_t)(s - p->shards);
-  d->n_shards = p->n_shards;
   return TS_OK;
 }
 
@@ -65,6 +64,7 @@ static ts_err list_all(ts_trainer *t, ts_ckpt *ckpt, ts_state_ids *x) {
   for (int32_t i = 0; i < t->config->n_tables; i++) {
     ts_ids *d = &x->tables[i];
     if (!is_dynamic(t, i)) continue;
+    d->n_shards = t->plan->tables[i].n_shards;
     TS_DO(ts_ckpt_own(ckpt, (TS_INDEX_PARTS + 1) * sizeof *d->start,
                       (void **)&d->start));
     if (d->tbe) TS_DO(list(ckpt, d, ts_trainer_first_learnt(t)));
@@ -174,6 +174,18 @@ static void lack(ts_ckpt *ckpt, ts_ids *d) {
   }
 }
 
+static ts_err check_rows(const ts_state_ids *x, const ts_ids *d,
+                         const ts_table_config *c, const char *path) {
+  if (d->n > ts_tbe_table_of(d->tbe, d->number)->n_rows - 1)
+    return ts_fail(
+        TS_ERR_DECK,
+        "table %s: %s has %lld ids for rank %d, which has %lld rows: "
+        "give a larger capacity",
+        c->name, path, (long long)d->n, x->trainer->rank,
+        (long long)ts_tbe_table_of(d->tbe, d->number)->n_rows - 1);
+  return TS_OK;
+}
+
 static ts_err arrive(ts_state_ids *x, ts_ckpt *ckpt, int32_t i,
                      const char *path) {
   ts_ids *d = &x->tables[i];
@@ -188,7 +200,8 @@ static ts_err arrive(ts_state_ids *x, ts_ckpt *ckpt, int32_t i,
     return ts_fail(TS_ERR_CKPT,
                    "%s: has no ids for table %s, whose rows are \"dynamic\"",
                    path, c->name);
-  if (start[TS_INDEX_PARTS] > c->capacity)
+  d->shrinks = start[TS_INDEX_PARTS] > c->capacity && ts_ids_can_shrink(c);
+  if (start[TS_INDEX_PARTS] > c->capacity && !d->shrinks)
     return ts_fail(TS_ERR_DECK,
                    "table %s: capacity = %lld, but %s has rows of %lld ids",
                    c->name, (long long)c->capacity, path,
@@ -200,13 +213,8 @@ static ts_err arrive(ts_state_ids *x, ts_ckpt *ckpt, int32_t i,
   if (!d->tbe) return TS_OK;
   const int64_t from = start[ts_index_first_part(d->shard, d->n_shards)];
   d->n = start[ts_index_first_part(d->shard + 1, d->n_shards)] - from;
-  if (d->n > ts_tbe_table_of(d->tbe, d->number)->n_rows - 1)
-    return ts_fail(
-        TS_ERR_DECK,
-        "table %s: %s has %lld ids for rank %d, which has %lld rows: "
-        "give a larger capacity",
-        c->name, path, (long long)d->n, x->trainer->rank,
-        (long long)ts_tbe_table_of(d->tbe, d->number)->n_rows - 1);
+  if (d->shrinks) return ts_ids_stage(ckpt, d, from);
+  TS_DO(check_rows(x, d, c, path));
   return read_to(ckpt, d, from);
 }
 
@@ -251,6 +259,7 @@ static ts_err take(const ts_state_ids *x, int32_t i, const ts_ckpt *ckpt,
   const ts_ids *d = &x->tables[i];
   if (!d->tbe) return TS_OK;
   if (!are_whole(d)) return bad(x, i, "the checkpoint");
+  TS_DO(check_rows(x, d, &x->trainer->config->tables[i], "the checkpoint"));
   TS_DO(ts_tbe_learn(d->tbe, d->number, d->ids, d->n));
   ts_sights_take(d, ckpt, anew);
   return take_numbers(d, ckpt, anew) ? TS_OK : bad(x, i, "the checkpoint");
@@ -264,7 +273,12 @@ static ts_err take_all(const ts_state_ids *x, const ts_ckpt *ckpt, bool anew) {
 
 ts_err ts_state_ids_take(ts_trainer *t, ts_ckpt *ckpt, bool anew) {
   if (!ckpt->arrived) return TS_OK;
-  return ts_settle(t, take_all(ckpt->arg, ckpt, anew));
+  ts_state_ids *x = ckpt->arg;
+  for (int32_t i = 0; i < t->config->n_tables; i++)
+    if (x->tables[i].shrinks)
+      TS_DO(ts_ids_shrink(ckpt, &x->tables[i], &t->config->tables[i],
+                          t->control));
+  return ts_settle(t, take_all(x, ckpt, anew));
 }
 
 void ts_state_ids_may_lack(ts_ckpt *ckpt) {

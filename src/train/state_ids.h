@@ -25,6 +25,9 @@ typedef struct ts_ids {
   int32_t n_lists;         /* items before the weights */
   int32_t sights;          /* number of its item, of tables that admit */
   bool sights_known;       /* the file that is loaded has as many */
+  bool shrinks;            /* the file has more ids than the capacity */
+  void **staged; /* (n_items) rows of more ids than the capacity, which
+                    are chosen from once they are there; else NULL */
   int32_t n_items;
 } ts_ids;
 
@@ -43,6 +46,13 @@ ts_err ts_state_ids_add(ts_trainer *, ts_ckpt *);
 /* Adds table I's items of its ids, of which the other items of it come after:
  * ids, and where it evicts how often and when they were met. */
 ts_err ts_ids_add_lists(ts_ckpt *, ts_state_ids *, int32_t i);
+/* state_shrink.c, where the file has more ids than the capacity of D, C's
+ * table, which evicts.  stage: PLACE's items are read into memory of the
+ * checkpoint. shrink: of all ranks' ids those that C's evict keeps have rows
+ * now, and D has them alone.  Collective. */
+bool ts_ids_can_shrink(const ts_table_config *);
+ts_err ts_ids_stage(ts_ckpt *, ts_ids *d, int64_t place);
+ts_err ts_ids_shrink(ts_ckpt *, ts_ids *d, const ts_table_config *c, ts_comm *);
 /* state_sights.c, of table D, which C describes; nothing where it admits all:
  * adds the item of its counts; what is to be written, as it was before batch
  * FIRST (0: after all); the value meta/sights/TABLE; what is to be read, where

@@ -102,6 +102,21 @@ check "from there on by ttl" go 2 begun --set table_defaults.evict.kind=ttl --se
 check "its ids are as if met in its last step" sh -c 'grep "\"evict\"" "$1" | grep "\"step\":30" | grep -q "\"evicted\":0"' sh "$work/begun/metrics.jsonl"
 check "its ids go in the end" sh -c 'grep "\"evict\"" "$1" | grep "\"step\":35" | grep -qv "\"evicted\":0"' sh "$work/begun/metrics.jsonl"
 check "weights of that run" go 2 from $set --set checkpoint.init_from="$work/kept/checkpoints" $all
+# A smaller capacity: the ids stay that a look at the step would have left.
+some="--set run.steps=20 --set table_defaults.evict.kind=lru --set tables.a.capacity=4000 --set tables.b.capacity=4000 --set tables.c.capacity=4000 --set tables.c.evict.every=1000 --set table_defaults.sharding=row_wise"
+fewer="--set run.steps=24 --set table_defaults.evict.kind=lru --set table_defaults.evict.every=1000 --set tables.a.capacity=1200 --set tables.b.capacity=1200 --set table_defaults.evict.keep=0.5 --set tables.c.capacity=4000 --set tables.c.evict.every=1000 --set table_defaults.sharding=row_wise"
+check "all ids" go 3 whole $some --set table_defaults.evict.every=1000
+check "a look at step 20" go 3 looked $some --set table_defaults.evict.every=20 --set table_defaults.evict.keep=0.15
+last=checkpoints/step-00000024.h5
+for n in 3 1 2 4; do
+  cp -r "$work/whole" "$work/fewer$n"; cp -r "$work/looked" "$work/looked$n"
+  check "more ids than the capacity, on $n ranks" go $n fewer$n $fewer
+  check "fewer ids, on $n ranks" go $n looked$n $fewer
+  check "the same ids, on $n ranks" same_ids looked$n fewer$n
+  check "the same rows, on $n ranks" same_rows looked$n fewer$n
+  check "the same ids on 3 and $n ranks" same_ids fewer3 fewer$n
+done
+check "weights of more ids than the capacity" go 2 weights $fewer --set run.steps=2 --set checkpoint.init_from="$work/whole/checkpoints"
 fails() { # CODE PATTERN command...
   want=$1; pattern=$2; shift 2
   "$@" > "$work/out" 2> "$work/err"; code=$?
@@ -109,6 +124,7 @@ fails() { # CODE PATTERN command...
   check "$pattern is said" grep -q -e "$pattern" "$work/err"
 }
 fails 1 'table a is full: there is no row for id' go 1 full $set --set tables.a.capacity=400
+fails 2 'table a: capacity = 1000, but .* has rows of' go 1 whole $fewer --set table_defaults.evict.kind=none --set tables.a.capacity=1000
 fails 2 'evict.kind "ttl" and evict.ttl' go 1 none --set table_defaults.evict.kind=ttl
 fails 2 'evict is for rows = "dynamic"' run 1 train "$work/plain.deck" --check --set table_defaults.evict.kind=lru
 fails 2 'export: table a has rows = "dynamic"' run 1 export "$work/lost.deck" --set run.output="$work/lru1" --out "$work/exported"

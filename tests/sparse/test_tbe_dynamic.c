@@ -38,8 +38,10 @@ static void start(world *w, int64_t capacity, int threads) {
                                 .init_scale = 0.5};
   w->config.optimizer = test_optim("sgd", 0.1);
   ck_assert_ok(ts_row_optim_check(&w->config.optimizer, "t"));
-  ts_tbe_table table = {&w->config, 3,  0, ts_tbe_rows_of(&w->config, capacity),
-                        0,          DIM};
+  ts_tbe_table table = {.config = &w->config,
+                        .table_id = 3,
+                        .n_rows = ts_tbe_rows_of(&w->config, capacity),
+                        .n_cols = DIM};
   const ts_tbe_spec spec = {.tables = &table,
                             .n_tables = 1,
                             .feature_table = feature_table,
