@@ -171,6 +171,20 @@ static void lack(ts_ckpt *ckpt, ts_ids *d) {
   }
 }
 
+static ts_err none(const char *table, const char *path) {
+  return ts_fail(TS_ERR_CKPT,
+                 "%s: has no ids for table %s, whose rows are \"dynamic\"",
+                 path, table);
+}
+
+ts_err ts_ids_of_file(int64_t *n, const ts_ckpt *ckpt, const char *table,
+                      const char *path) {
+  const int64_t *start = starts_of(ckpt, table);
+  if (!start) return none(table, path);
+  *n = start[TS_INDEX_PARTS];
+  return TS_OK;
+}
+
 static ts_err arrive(ts_state_ids *x, ts_ckpt *ckpt, int32_t i,
                      const char *path) {
   ts_ids *d = &x->tables[i];
@@ -180,10 +194,7 @@ static ts_err arrive(ts_state_ids *x, ts_ckpt *ckpt, int32_t i,
     lack(ckpt, d);
     return TS_OK;
   }
-  if (!start)
-    return ts_fail(TS_ERR_CKPT,
-                   "%s: has no ids for table %s, whose rows are \"dynamic\"",
-                   path, c->name);
+  if (!start) return none(c->name, path);
   if (start[TS_INDEX_PARTS] > c->capacity)
     return ts_fail(TS_ERR_DECK,
                    "table %s: capacity = %lld, but %s has rows of %lld ids",

@@ -41,6 +41,10 @@ ts_err ts_state_ids_add(ts_trainer *, ts_ckpt *);
 /* Adds table I's items of its ids, of which the other items of it come after:
  * ids, and where it evicts how often and when they were met. */
 ts_err ts_ids_add_lists(ts_ckpt *, ts_state_ids *, int32_t i);
+/* *N: how many ids of dynamic TABLE checkpoint PATH has, whose values CKPT has;
+ * CKPT error where it says nothing of them.  Local. */
+ts_err ts_ids_of_file(int64_t *n, const ts_ckpt *, const char *table,
+                      const char *path);
 /* Places of a table's own ids among all. */
 int64_t ts_ids_place(const ts_ids *);
 /* Once CKPT is loaded: its ids have the rows that were read; with ANEW none was
