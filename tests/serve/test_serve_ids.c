@@ -238,6 +238,10 @@ static void as_bytes(char *data, ts_serve_entry *e) {
   e->kind = TS_PART_BYTES;
   e->rows *= 8;
 }
+/* Ids that neither file has rows of. */
+static void as_others(char *data, ts_serve_entry *e) {
+  for (int64_t i = 0; i < e->rows; i++) data[8 * i] ^= 1;
+}
 static void first_is_beyond(char *data, ts_serve_entry *e) {
   const int64_t beyond = 1 << 20;
   (void)e;
@@ -256,7 +260,7 @@ TS_TESTS(bad_ids_are_told, 0, 3) {
   folder_stop();
 }
 
-TS_TESTS(bad_deltas_are_told, 0, 4) {
+TS_TESTS(bad_deltas_are_told, 0, 5) {
   static const char table[] =
       "sparse_arch.embedding_bag_collection.embedding_bags.bags.weight";
   start();
@@ -266,6 +270,7 @@ TS_TESTS(bad_deltas_are_told, 0, 4) {
   if (_i == 0) edit(1, "ids/", "bags", swap);
   if (_i == 1) edit(1, "ids/", "bags", shorten);
   if (_i == 2) edit(1, "rows/", table, swap);
+  if (_i == 4) edit(1, "ids/", "bags", as_others);
   if (_i == 3) edit(1, "rows/", table, first_is_beyond);
   ck_assert_int_eq(tserve_update(m, path[1]), TSERVE_FILE);
   ck_assert(strstr(tserve_error(), path[1]) != NULL);
