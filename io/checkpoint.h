@@ -259,8 +259,7 @@ typedef struct ts_ckpt_export {
 /* Weights of the checkpoint PATH by their names under model/, and the ids of
  * dynamic tables as dynamic/TABLE/ids, to model.safetensors or several files,
  * optimizers' state and running means as NAME.STATE to state.safetensors, a
- * block of rows at a time.  CKPT errors are
- * of PATH alone.  Local. */
+ * block of rows at a time.  CKPT errors are of PATH alone.  Local. */
 ts_err ts_ckpt_export_to(const ts_ckpt_export *, const char *path);
 
 /* checkpoint_compact.c: PATH, a delta, and all that it builds on become the
