@@ -249,18 +249,17 @@ typedef struct ts_ckpt_export {
                   int64_t dim, int64_t step);
   const void *arg;
   /* NULL: safetensors.  Else it writes OUT: the tensors of MODEL, of which its
-   * read gives rows of f32, and what the loader had learnt, STATE ("":
-   * nothing).
-   */
+   * read gives rows of f32, of dynamic/TABLE/ids i64, and what the loader had
+   * learnt, STATE ("": nothing). */
   ts_err (*write)(void *arg, const char *out,
                   const struct ts_tensors_out *model, const ts_ckpt *head);
   void *write_arg;
 } ts_ckpt_export;
 
-/* Weights of the checkpoint PATH by their names under model/ to
- * model.safetensors or several files, optimizers' state and running means as
- * NAME.STATE to state.safetensors, a block of rows at a time.  CKPT errors are
- * of PATH alone.  Local. */
+/* Weights of the checkpoint PATH by their names under model/, and the ids of
+ * dynamic tables as dynamic/TABLE/ids, to model.safetensors or several files,
+ * optimizers' state and running means as NAME.STATE to state.safetensors, a
+ * block of rows at a time.  CKPT errors are of PATH alone.  Local. */
 ts_err ts_ckpt_export_to(const ts_ckpt_export *, const char *path);
 
 /* checkpoint_compact.c: PATH, a delta, and all that it builds on become the

@@ -42,13 +42,16 @@ done:
 static herr_t look_at(hid_t file, const char *set, const H5O_info_t *info,
                       void *arg) {
   ts_exporter *x = arg;
-  const bool weights = !strncmp(set, "model/", 6);
+  const bool dynamic = !strncmp(set, "dynamic/", 8);
+  const bool ids = dynamic && ts_str_ends(set, "/ids");
+  const bool weights = !strncmp(set, "model/", 6) || ids;
   const bool state =
-      !strncmp(set, "ema/", 4) ||
+      (dynamic && !ids) || !strncmp(set, "ema/", 4) ||
       (!strncmp(set, "optim/", 6) && strcmp(set, "optim/step") != 0);
   (void)file;
   if (info->type != H5O_TYPE_DATASET || !(weights || state)) return 0;
-  x->has_means |= state && (*set == 'e' || ts_str_ends(set, "/ema"));
+  x->has_means |=
+      state && !dynamic && (*set == 'e' || ts_str_ends(set, "/ema"));
   x->err = add(x, set, weights);
   return x->err == TS_OK ? 0 : -1;
 }
@@ -206,7 +209,8 @@ static ts_err hand_over(ts_exporter *x, const char *path) {
   const ts_ckpt_export *e = x->asked;
   ts_ckpt head = {0};
   TS_TRY(ts_ckpt_peek(&head, path));
-  for (int32_t i = 0; i < x->model.n; i++) x->model.item[i].dtype = TS_F32;
+  for (int32_t i = 0; i < x->model.n; i++) /* but ids */
+    if (x->model.item[i].dtype != TS_I64) x->model.item[i].dtype = TS_F32;
   TS_TRY(e->write(e->write_arg, e->out, &x->model, &head));
 done:
   ts_ckpt_reset(&head);

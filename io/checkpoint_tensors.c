@@ -30,6 +30,7 @@ done:
 
 ts_err ts_ckpt_tensor_name(ts_str *name, const char *item) {
   const char *slash = strrchr(item, '/');
+  if (!strncmp(item, "dynamic/", 8)) return ts_str_append(name, "%s", item);
   if (!strncmp(item, "model/", 6)) return ts_str_append(name, "%s", item + 6);
   if (!strncmp(item, "ema/", 4)) return ts_str_append(name, "%s.ema", item + 4);
   return ts_str_append(name, "%.*s.%s", (int)(slash - item - 6), item + 6,

@@ -38,9 +38,6 @@ ts_err ts_layers_texinfo(ts_str *);
 /* The whole schema as sections of Texinfo, doc/deck.texi. */
 ts_err ts_deck_texinfo(ts_str *);
 
-/* DECK error where a table is dynamic: WHAT takes rows by their numbers.
- * Local. */
-ts_err ts_deck_refuse_dynamic(const ts_config *, const char *what);
 /* An error of usage where OUT, what OPTION ("--out") names, is a file that the
  * deck has read from: the deck itself, a data file.  Local. */
 ts_err ts_deck_spare(const ts_config *, const char *option, const char *out);

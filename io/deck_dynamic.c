@@ -65,14 +65,3 @@ void ts_deck_check_dynamic(ts_deck *d, int32_t t) {
     ts_deck_error(d, s, "table %.80s: rows = \"dynamic\" takes %s", name,
                   needs);
 }
-
-ts_err ts_deck_refuse_dynamic(const ts_config *c, const char *what) {
-  for (int32_t i = 0; i < c->n_tables; i++)
-    if (ts_table_is_dynamic(&c->tables[i]))
-      return ts_fail(
-          TS_ERR_DECK,
-          "%s: table %s has rows = \"dynamic\", which belong to ids; "
-          "%s takes rows by their numbers",
-          what, c->tables[i].name, what);
-  return TS_OK;
-}

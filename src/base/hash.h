@@ -21,3 +21,13 @@ static inline uint64_t ts_mix64(uint64_t x) {
   x ^= x >> 33;
   return x;
 }
+
+/* Whose ts_mix64 X is. */
+static inline uint64_t ts_unmix64(uint64_t x) {
+  x ^= x >> 33;
+  x *= UINT64_C(0x9cb4b2f8129337db);
+  x ^= x >> 33;
+  x *= UINT64_C(0x4f74430c22a54005);
+  x ^= x >> 33;
+  return x;
+}

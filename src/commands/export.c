@@ -130,7 +130,6 @@ ts_err ts_cmd_export(const ts_args *a) {
   TS_DO(check_format(a, serves));
   TS_TRY(ts_deck_read_all(&c, a->target, a->sets, a->n_sets));
   TS_TRY(ts_deck_spare(c, "--out", a->out));
-  TS_TRY(ts_deck_refuse_dynamic(c, "export"));
   TS_TRY(take_names(&e, c, has_pt_names(a) ? "torchrec" : a->names));
   TS_TRY(take_size(&e, a->max_file));
   if (a->averages) TS_TRY(take_averages(&e, c));

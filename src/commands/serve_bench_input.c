@@ -39,10 +39,11 @@ static void draw_batch(ts_serve_inputs *in, int k) {
   for (int32_t f = 0; f < n_features; f++) {
     const int64_t first = ((int64_t)k * n_features + f) * each;
     const int64_t rows = tserve_rows(in->model, f);
-    const int64_t most = rows < INT32_MAX ? rows : INT32_MAX;
+    const int64_t most = rows < 1 ? 1 : rows < INT32_MAX ? rows : INT32_MAX;
     for (int64_t i = 0; i < each; i++)
       in->ids[first + i] =
-          ts_bench_draw(first + i, (uint32_t)in->n, most, in->alpha);
+          tserve_id(in->model, f,
+                    ts_bench_draw(first + i, (uint32_t)in->n, most, in->alpha));
     bags[f] = (tserve_bags){.ids = in->ids + first,
                             .weights = in->weights + first,
                             .offsets = in->offsets,

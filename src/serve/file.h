@@ -51,9 +51,14 @@ typedef struct ts_serve_entry {
  *   words/F       feature F's words, F being its number from 0: where each
  *                 begins, I64 (n), and
  *   text/F        all of them, sorted, a NUL behind each
- *   model/NAME    a table's rows, or a parameter
+ *   ids/TABLE     of a dynamic table: its ids' keys (sparse/index.h), I64 that
+ *                 ascend as unsigned ones, in the order of its rows
+ *   model/NAME    a table's rows, or a parameter; of a dynamic table one row
+ *                 more, of zeros, which unknown ids read
  *   rows/NAME     of a delta: which rows of a table it has, I64, ascending;
- *                 model/NAME has these alone, one behind the other */
+ *                 model/NAME has these alone, one behind the other.  Where it
+ *                 has ids/TABLE these are places among those, the other ids
+ *                 have rows in the other file, and zeros are in neither */
 
 /* A seal is made of names, shapes, kinds and sums of the parts, in their order,
  * as they are without a delta: goes on from SEAL (TS_FNV_START). */

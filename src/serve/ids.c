@@ -34,6 +34,12 @@ bool ts_given_is_missing(const ts_config *c, ts_given *g) {
   return says_missing(c, g->text, g->n_bytes);
 }
 
+/* The id is none. */
+static int64_t no_id(ts_given *g, ts_given_is is) {
+  g->is = is;
+  return 0;
+}
+
 /* The row of a word, from 1 on; 0: there is none like it. */
 static int64_t row_of_word(const ts_serve_feature *x, const char *word) {
   int64_t low = 0, high = x->n_words;
@@ -49,17 +55,19 @@ static int64_t row_of_word(const ts_serve_feature *x, const char *word) {
   return 0;
 }
 
-/* A whole number as a row: itself, or a remainder. */
-static int64_t row_of_number(const ts_serve_feature *x, const ts_given *g) {
+/* A whole number as a row: itself, or a remainder; any is an id of a dynamic
+ * table. */
+static int64_t row_of_number(const ts_serve_feature *x, ts_given *g) {
   const bool modulo = x->encoding == TS_SERVE_MODULO;
   const uint64_t rows = (uint64_t)x->table->rows;
   bool minus = g->number < 0;
   uint64_t n = minus ? 0 - (uint64_t)g->number : (uint64_t)g->number;
   if (g->text && !ts_str_whole(g->text, g->n_bytes, &minus, &n))
-    return TS_BAD_ID;
+    return no_id(g, TS_BAD_ID);
+  if (ts_table_is_dynamic(x->table)) return (int64_t)(minus ? 0 - n : n);
   if (modulo) return (int64_t)(minus && n % rows ? rows - n % rows : n % rows);
   if (n > INT64_MAX) return INT64_MAX;
-  return minus && n ? TS_NO_ROW : (int64_t)n;
+  return minus && n ? -1 : (int64_t)n;
 }
 
 static int64_t bucket_of(const ts_serve_state *s, const ts_serve_feature *x,
@@ -72,7 +80,7 @@ static int64_t bucket_of(const ts_serve_state *s, const ts_serve_feature *x,
     number = strtod(g->text, &end);
     if (end == g->text || *end || !isfinite(number) ||
         isspace((unsigned char)*g->text))
-      return TS_BAD_ID;
+      return no_id(g, TS_BAD_ID);
   }
   return ts_scales_bucket(s->scales, x->input, number);
 }
@@ -99,41 +107,51 @@ static bool crossed(const ts_config *c, ts_given *g, ts_str *scratch) {
   return true;
 }
 
+/* Hashes go by ts_table_ids, as they do in training: all of them are ids of a
+ * dynamic table. */
 static int64_t row_of_text(const ts_serve_feature *x, const ts_given *g) {
   if (x->encoding == TS_SERVE_WORDS) return row_of_word(x, g->text);
   return (int64_t)(ts_mix64(ts_fnv1a(x->start, g->text, g->n_bytes)) %
-                   (uint64_t)x->table->rows);
+                   (uint64_t)ts_table_ids(x->table));
 }
 
-int64_t ts_missing_row(const ts_serve_feature *x) {
+bool ts_missing_row(const ts_serve_feature *x, int64_t *row) {
   const ts_given g = {.text = "(missing)", .n_bytes = sizeof "(missing)" - 1};
-  return x->encoding == TS_SERVE_WORDS || x->encoding == TS_SERVE_HASH
-             ? row_of_text(x, &g)
-             : TS_BAD_ID;
+  if (x->encoding != TS_SERVE_WORDS && x->encoding != TS_SERVE_HASH)
+    return false;
+  *row = row_of_text(x, &g);
+  return true;
 }
 
 /* Lists have no items that are missing. */
-static int64_t missing_row(const ts_serve_feature *x, const ts_given *g) {
-  if (x->is_list) return TS_NO_ID;
-  if (x->missing_word) return ts_missing_row(x);
-  if (x->missing_none) return TS_NO_ID;
+static int64_t missing_row(const ts_serve_feature *x, ts_given *g) {
+  int64_t row;
+  if (x->is_list) return no_id(g, TS_NO_ID);
+  if (x->missing_word)
+    return ts_missing_row(x, &row) ? row : no_id(g, TS_BAD_ID);
+  if (x->missing_none) return no_id(g, TS_NO_ID);
   if (x->encoding == TS_SERVE_WORDS) return 0;
-  return x->encoding == TS_SERVE_HASH ? row_of_text(x, g) : TS_BAD_ID;
+  return x->encoding == TS_SERVE_HASH ? row_of_text(x, g) : no_id(g, TS_BAD_ID);
+}
+
+static int64_t no_text(const ts_serve_feature *x, ts_given *g) {
+  g->text = "";
+  g->n_bytes = 0;
+  return missing_row(x, g);
 }
 
 static int64_t csv_row(const ts_serve_state *s, const ts_serve_feature *x,
                        ts_given *g, ts_str *scratch) {
-  static const ts_given nothing = {.text = ""};
   if (x->crosses) {
     as_text(g);
-    if (!crossed(s->config, g, scratch)) return missing_row(x, &nothing);
+    if (!crossed(s->config, g, scratch)) return no_text(x, g);
   } else if (ts_given_is_missing(s->config, g)) {
-    return missing_row(x, x->part ? &nothing : g);
+    return x->part ? no_text(x, g) : missing_row(x, g);
   }
   if (x->part) {
     as_text(g);
     g->number = ts_time_read(g->text, g->n_bytes, x->part);
-    if (g->number < 0) return TS_BAD_ID;
+    if (g->number < 0) return no_id(g, TS_BAD_ID);
     g->text = NULL;
   }
   if (x->encoding == TS_SERVE_HASH || x->encoding == TS_SERVE_WORDS) {
@@ -146,15 +164,15 @@ static int64_t csv_row(const ts_serve_state *s, const ts_serve_feature *x,
 /* ---- other formats ------------------------------------------------------- */
 
 /* Criteo's log has numbers of 32 bits in hexadecimal digits. */
-static int64_t criteo_row(const ts_serve_feature *x, const ts_given *g) {
+static int64_t criteo_row(const ts_serve_feature *x, ts_given *g) {
   char hex[24], *end = NULL;
   uint64_t number = (uint64_t)g->number;
   const bool there = !g->text || g->n_bytes;
   if (g->text && there) {
     number = strtoull(g->text, &end, 16);
-    if (*end || !isxdigit((unsigned char)*g->text)) return TS_BAD_ID;
+    if (*end || !isxdigit((unsigned char)*g->text)) return no_id(g, TS_BAD_ID);
   }
-  if (number > UINT32_MAX) return TS_BAD_ID;
+  if (number > UINT32_MAX) return no_id(g, TS_BAD_ID);
   uint32_t id = (uint32_t)number;
   if (x->encoding == TS_SERVE_WORDS) {
     snprintf(hex, sizeof hex, "%08x", id);
@@ -162,7 +180,9 @@ static int64_t criteo_row(const ts_serve_feature *x, const ts_given *g) {
   }
   if (x->encoding == TS_SERVE_HASH)
     id = (uint32_t)(ts_mix64((id + step) ^ x->start) >> 32);
-  return x->encoding == TS_SERVE_PLAIN ? id : (int64_t)(id % x->table->rows);
+  const bool as_it_is =
+      x->encoding == TS_SERVE_PLAIN || ts_table_is_dynamic(x->table);
+  return as_it_is ? id : (int64_t)(id % x->table->rows);
 }
 
 static int64_t number_row(const ts_serve_feature *x, ts_given *g) {
@@ -174,9 +194,10 @@ static int64_t number_row(const ts_serve_feature *x, ts_given *g) {
   }
   if (x->encoding != TS_SERVE_HASH) return row_of_number(x, g);
   if (g->text && !ts_str_whole(g->text, g->n_bytes, &minus, &n))
-    return TS_BAD_ID;
+    return no_id(g, TS_BAD_ID);
   if (g->text && minus) n = 0 - n;
-  return (int64_t)(ts_mix64((n + step) ^ x->start) % (uint64_t)x->table->rows);
+  return (int64_t)(ts_mix64((n + step) ^ x->start) %
+                   (uint64_t)ts_table_ids(x->table));
 }
 
 int64_t ts_given_row(const ts_serve_state *s, const ts_serve_feature *x,

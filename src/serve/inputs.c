@@ -20,6 +20,11 @@ void ts_serve_bags_reset(ts_serve_bags *b) {
 
 static ts_err bad(const ts_serve_feature *x, const tserve_bags *in, int64_t k) {
   const ts_table_config *t = x->table;
+  if (in->words && ts_table_is_dynamic(t))
+    return ts_fail(TS_ERR_DATA,
+                   "feature %s: \"%.80s\", id %lld of the batch, is no id of "
+                   "table %s, whose ids are numbers",
+                   x->name, in->words[k], (long long)k, t->name);
   if (in->words)
     return ts_fail(TS_ERR_DATA,
                    "feature %s: \"%.80s\", id %lld of the batch, is no row of "
@@ -57,10 +62,10 @@ static void finish_bag(ts_serve_bags *b, const ts_serve_feature *x,
                        int64_t from, int64_t given) {
   const int64_t most = x->max_length;
   if (most && b->n_ids - from > most) keep(b, from, most, x->newest);
-  if (b->n_ids == from && given < 2 && x->missing_word && x->is_list) {
-    const int64_t row = ts_missing_row(x);
-    if (row >= 0 && row < x->table->rows) put(b, row, 1);
-  }
+  int64_t row;
+  if (b->n_ids == from && given < 2 && x->missing_word && x->is_list &&
+      ts_missing_row(x, &row) && ts_id_is_row(row, ts_table_ids(x->table)))
+    put(b, row, 1);
   if (x->mask >= 0) {
     if (most && b->n_ids - from == most) keep(b, from, most - 1, true);
     put(b, x->mask, 1);
@@ -81,7 +86,8 @@ static ts_err bad_weight(const ts_serve_feature *x, int64_t k) {
 static ts_err add_bag(ts_serve_bags *b, const ts_serve_state *s,
                       const ts_serve_feature *x, const tserve_bags *in,
                       int64_t from, int64_t to) {
-  const int64_t begin = b->n_ids, rows = x->table->rows, most = x->max_length;
+  const int64_t begin = b->n_ids, rows = ts_table_ids(x->table);
+  const int64_t most = x->max_length;
   const bool drops = s->config->data.on_bad_id != TS_ON_BAD_STOP;
   /* Readers of numbers cut bags as they are, CSV's what is left of them. */
   if (s->rules != TS_SERVE_CSV && most && to - from > most) {
@@ -96,11 +102,12 @@ static ts_err add_bag(ts_serve_bags *b, const ts_serve_state *s,
                      (long long)k);
     if (in->words) g.text = in->words[k], g.n_bytes = strlen(g.text);
     const int64_t row = ts_given_row(s, x, &g, &b->scratch);
-    if (row == TS_NO_ID) continue;
+    if (g.is == TS_NO_ID) continue;
     if (b->weights && !isfinite(weight)) return bad_weight(x, k);
-    if (row >= 0 && (row < rows || x->is_times))
+    const bool there = ts_id_is_row(row, rows) || (x->is_times && row >= 0);
+    if (there && g.is == TS_AN_ID)
       put(b, row, weight);
-    else if (!drops || row == TS_BAD_ID)
+    else if (!drops || g.is == TS_BAD_ID)
       return bad(x, in, k);
   }
   finish_bag(b, x, begin, to - from);
@@ -150,7 +157,8 @@ TS_CLONES static bool copy_weights(float *to, const float *w, int64_t n) {
 }
 
 /* All bags at once, where nothing has to be made of their ids; false: one by
- * one, as one of them is not as it should be, too. */
+ * one, as one of them is not as it should be, too (of a dynamic table -1 and
+ * -2, which are right). */
 static bool take_rows(ts_serve_bags *b, const ts_serve_state *s,
                       const ts_serve_feature *x, const tserve_bags *in,
                       int64_t from, int64_t n_ids) {
@@ -158,7 +166,8 @@ static bool take_rows(ts_serve_bags *b, const ts_serve_state *s,
       s->rules == TS_SERVE_CRITEO || x->crosses || x->part || x->is_times ||
       x->max_length || x->mask >= 0 || x->position || x->missing_word ||
       (s->rules == TS_SERVE_CSV && s->config->data.csv.missing.n) ||
-      !copy_rows(b->rows, in->ids + from, n_ids, (uint64_t)x->table->rows))
+      !copy_rows(b->rows, in->ids + from, n_ids,
+                 (uint64_t)ts_table_ids(x->table)))
     return false;
   if (b->weights && in->weights)
     return copy_weights(b->weights, in->weights + from, n_ids);
@@ -177,8 +186,8 @@ static void take_offsets(ts_serve_bags *b, const int64_t *at, int64_t n,
   }
 }
 
-ts_err ts_serve_bags_take(ts_serve_bags *b, const ts_serve_state *s, int32_t f,
-                          const tserve_bags *in, int64_t first, int64_t n) {
+static ts_err take(ts_serve_bags *b, const ts_serve_state *s, int32_t f,
+                   const tserve_bags *in, int64_t first, int64_t n) {
   const ts_serve_feature *x = &s->feature[f];
   int64_t from = 0, to = 0;
   const bool none = !in->n_ids && !in->offsets;
@@ -209,6 +218,14 @@ ts_err ts_serve_bags_take(ts_serve_bags *b, const ts_serve_state *s, int32_t f,
     b->offsets[i + 1] = b->n_ids;
     b->ones = b->ones && b->n_ids == i + 1;
   }
+  return TS_OK;
+}
+
+ts_err ts_serve_bags_take(ts_serve_bags *b, const ts_serve_state *s, int32_t f,
+                          const tserve_bags *in, int64_t first, int64_t n) {
+  const ts_serve_feature *x = &s->feature[f];
+  TS_DO(take(b, s, f, in, first, n));
+  if (x->keys && !x->is_times) ts_serve_keys_find(x->keys, b->rows, b->n_ids);
   return TS_OK;
 }
 

@@ -7,6 +7,8 @@ tessera_sources += \
   src/serve/ids.h \
   src/serve/inputs.c \
   src/serve/inputs.h \
+  src/serve/keys.c \
+  src/serve/keys.h \
   src/serve/model.c \
   src/serve/rows.c \
   src/serve/rows.h \
@@ -19,9 +21,12 @@ tessera_sources += \
   src/serve/scorer.h \
   src/serve/state.c \
   src/serve/state.h \
+  src/serve/state_impl.h \
+  src/serve/state_keys.c \
   src/serve/tessera_serve.h \
   src/serve/write.c \
   src/serve/write_impl.h \
+  src/serve/write_keys.c \
   src/serve/write_list.c \
   src/serve/write.h
 

@@ -1,7 +1,6 @@
 /* model.c - what tessera_serve.h declares: models that can be replaced while
  * they are scored with, and the codes of errors. */
 #include <locale.h>
-#include <math.h>
 #include <omp.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -188,6 +187,15 @@ int64_t tserve_rows(tserve_model *m, int32_t i) {
   return rows;
 }
 
+int64_t tserve_id(tserve_model *m, int32_t i, int64_t row) {
+  if (i < 0 || i >= m->face.n_features) return row;
+  ts_serve_state *s = now(m);
+  const ts_serve_keys *k = s->feature[i].keys;
+  const int64_t id = k ? ts_serve_keys_id(k, row) : row;
+  ts_serve_state_release(s);
+  return id;
+}
+
 /* ---- scorers ------------------------------------------------------------- */
 
 static ts_err scorer_open(tserve_scorer **out, tserve_model *m, int32_t n_max,
@@ -275,16 +283,6 @@ static ts_err find_task(const tserve_scorer *s, int32_t output, int32_t *task) {
   return ts_fail(TS_ERR_DATA, "output %d has no items", output);
 }
 
-/* Rows of DIM become as long as one. */
-static void normalise(float *x, int64_t n, int32_t dim) {
-  for (int64_t i = 0; i < n; i++, x += dim) {
-    double sum = 0;
-    for (int32_t k = 0; k < dim; k++) sum += (double)x[k] * x[k];
-    const float length = fmaxf((float)sqrt(sum), 1e-12f);
-    for (int32_t k = 0; k < dim; k++) x[k] /= length;
-  }
-}
-
 /* By what is served as refresh has found it. */
 static ts_err vectors(tserve_scorer *s, const tserve_batch *b, int32_t output,
                       bool items, float *out) {
@@ -300,7 +298,7 @@ static ts_err vectors(tserve_scorer *s, const tserve_batch *b, int32_t output,
   TS_DO(ts_scorer_run(
       s->own, b, items ? TS_SCORE_ITEM_VECTORS : TS_SCORE_VECTORS, task, out));
   if (items && x->normalise)
-    normalise(out, b->n, tserve_vector_dim(s->model, output));
+    ts_rows_normalise(out, b->n, tserve_vector_dim(s->model, output));
   return TS_OK;
 }
 
@@ -376,7 +374,7 @@ static ts_err score_items(tserve_scorer *s, const tserve_batch *b,
   for (int64_t at = 0; at < n_items; at += BLOCK) {
     const int64_t n = n_items - at < BLOCK ? n_items - at : BLOCK;
     TS_DO(take_block(s, f, items, at, n));
-    if (x->normalise) normalise(s->block, n, dim);
+    if (x->normalise) ts_rows_normalise(s->block, n, dim);
     for (int32_t q = 0; q < b->n; q++)
       for (int64_t i = 0; i < n; i++)
         scores[q * n_items + at + i] =

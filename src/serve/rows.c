@@ -144,6 +144,15 @@ void ts_rows_unpack(ts_rows_kind kind, float *x, const void *from, int64_t n,
   }
 }
 
+void ts_rows_normalise(float *x, int64_t n, int32_t dim) {
+  for (int64_t i = 0; i < n; i++, x += dim) {
+    double sum = 0;
+    for (int32_t k = 0; k < dim; k++) sum += (double)x[k] * x[k];
+    const float length = fmaxf((float)sqrt(sum), 1e-12f);
+    for (int32_t k = 0; k < dim; k++) x[k] /= length;
+  }
+}
+
 /* ---- the lookup ---------------------------------------------------------- */
 
 bool ts_rows_look_up(const ts_rows_lookup *l, const char *isa) {

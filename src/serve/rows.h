@@ -40,6 +40,9 @@ void ts_rows_pack(ts_rows_kind, void *to, const float *x, int64_t n,
 void ts_rows_unpack(ts_rows_kind, float *x, const void *from, int64_t n,
                     int32_t dim);
 
+/* X (n, dim): rows become as long as one. */
+void ts_rows_normalise(float *x, int64_t n, int32_t dim);
+
 /* Bags of rows: out[b] = sum of w x[rows[k]] over the bag's ids k, in their
  * order, with w = weights[k] (NULL: 1), of MEAN divided by the number of ids;
  * zeros of an empty bag.  All rows are below the table's number: the caller has

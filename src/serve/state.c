@@ -1,5 +1,5 @@
 /* state.c - what is served at a time, made of a file and a delta. */
-#include "serve/state.h"
+#include "serve/state_impl.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -18,7 +18,7 @@
 
 /* ---- parts --------------------------------------------------------------- */
 
-static ts_err wrong(const ts_serve_file *f, const char *name) {
+ts_err ts_serve_wrong(const ts_serve_file *f, const char *name) {
   return ts_fail(TS_ERR_CKPT,
                  "%s: is damaged: %.200s is missing, or of another "
                  "shape than its deck says",
@@ -49,7 +49,7 @@ ts_err ts_serve_take(const ts_serve_state *s, const char *name, int64_t rows,
   const ts_serve_file *f;
   const ts_serve_entry *e = find(s, "model/", name, &f);
   if (!e || e->rows != rows || e->cols != cols || e->kind > TS_ROWS_BF16)
-    return wrong(f, name);
+    return ts_serve_wrong(f, name);
   TS_DO(ts_serve_check(f, e));
   if (cols) /* bf16 rows end with zeros where there are odd numbers of them */
     ts_rows_unpack((ts_rows_kind)e->kind, to, ts_serve_at(f, e), rows,
@@ -68,11 +68,11 @@ static ts_err lay_over(ts_serve_state *s, const char *name) {
   const ts_serve_entry *which = ts_serve_find(d, "rows/", name);
   const ts_serve_entry *rows = ts_serve_find(d, "model/", name);
   const ts_serve_entry *all = ts_serve_find(&s->file, "model/", name);
-  if (!which) return rows ? wrong(d, name) : TS_OK;
+  if (!which) return rows ? ts_serve_wrong(d, name) : TS_OK;
   if (!rows || !all || which->kind != TS_PART_I64 ||
       which->rows != rows->rows || rows->cols != all->cols ||
       rows->kind != all->kind || !rows->cols)
-    return wrong(d, name);
+    return ts_serve_wrong(d, name);
   TS_DO(ts_serve_check(d, which));
   TS_DO(ts_serve_check(d, rows));
   const int64_t *at = ts_serve_at(d, which);
@@ -80,7 +80,7 @@ static ts_err lay_over(ts_serve_state *s, const char *name) {
       ts_rows_bytes((ts_rows_kind)all->kind, (int32_t)all->cols);
   char *to = ts_serve_at(&s->file, all), *from = ts_serve_at(d, rows);
   for (int64_t i = 0; i < which->rows; i++) {
-    if (at[i] < 0 || at[i] >= all->rows) return wrong(d, name);
+    if (at[i] < 0 || at[i] >= all->rows) return ts_serve_wrong(d, name);
     memcpy(to + at[i] * bytes, from + i * bytes, (size_t)bytes);
   }
   return TS_OK;
@@ -182,17 +182,17 @@ static ts_err set_words(ts_serve_state *s, int32_t f) {
   const ts_serve_entry *at = find(s, "words/", number, &file);
   const ts_serve_entry *text = find(s, "text/", number, &other);
   if (!at || !text || at->kind != TS_PART_I64 || text->kind != TS_PART_BYTES)
-    return wrong(&s->file, "the words of a feature");
+    return ts_serve_wrong(&s->file, "the words of a feature");
   TS_DO(ts_serve_check(file, at));
   TS_DO(ts_serve_check(other, text));
   x->at = ts_serve_at(file, at);
   x->text = ts_serve_at(other, text);
   x->n_words = at->rows;
   if (x->n_words && (text->bytes < 1 || x->text[text->bytes - 1]))
-    return wrong(other, "the words of a feature");
+    return ts_serve_wrong(other, "the words of a feature");
   for (int64_t i = 0; i < x->n_words; i++)
     if (x->at[i] < 0 || x->at[i] >= text->bytes)
-      return wrong(file, "the words of a feature");
+      return ts_serve_wrong(file, "the words of a feature");
   return TS_OK;
 }
 
@@ -214,7 +214,7 @@ static ts_err set_positions(ts_serve_state *s, int32_t f) {
   const ts_serve_entry *e = find(s, head, name.text, &file);
   if (!e || e->kind != TS_ROWS_F32 || e->cols ||
       e->rows != x->table->max_length)
-    TS_TRY(wrong(file, name.text));
+    TS_TRY(ts_serve_wrong(file, name.text));
   TS_TRY(ts_serve_check(file, e));
   x->position = ts_serve_at(file, e);
 done:
@@ -223,21 +223,26 @@ done:
 }
 
 /* Table T's rows: as many as the deck says, or where that is "auto" as the file
- * has. */
+ * has; of a dynamic one its keys, too. */
 static ts_err set_table(ts_serve_state *s, int32_t t) {
   ts_err err = TS_OK;
   ts_str name = {0};
   ts_table_config *c = &s->config->tables[t];
   TS_TRY(ts_param_table_name(&name, c));
-  if (s->delta.data) TS_TRY(lay_over(s, name.text));
+  const bool dynamic = ts_table_is_dynamic(c);
+  if (s->delta.data && !ts_serve_has_others(s, t))
+    TS_TRY(lay_over(s, name.text));
   const ts_serve_entry *e = ts_serve_find(&s->file, "model/", name.text);
   if (!e || e->cols != c->dim || e->rows < 1 || e->kind >= TS_ROWS_KINDS ||
-      (c->rows != TS_ROWS_AUTO && c->rows != e->rows))
-    TS_TRY(wrong(&s->file, name.text));
+      (c->rows != TS_ROWS_AUTO && !dynamic && c->rows != e->rows))
+    TS_TRY(ts_serve_wrong(&s->file, name.text));
+  const void *rows = ts_serve_at(&s->file, e);
   c->rows = e->rows;
+  if (dynamic) TS_TRY(ts_serve_take_keys(s, t, name.text, e, &rows));
   for (int32_t f = 0; f < s->n_features; f++) {
     if (s->feature[f].table != c) continue;
-    s->feature[f].rows = ts_serve_at(&s->file, e);
+    s->feature[f].rows = rows;
+    s->feature[f].keys = dynamic ? &s->dynamic[t].keys : NULL;
     s->feature[f].kind = (ts_rows_kind)e->kind;
   }
 done:
@@ -252,7 +257,7 @@ static ts_err set_mask(ts_serve_state *s, const ts_task_config *x) {
   if (f < 0) return TS_OK;
   s->feature[f].mask = x->mask_id;
   if (x->mask_id >= 0 && x->mask_id < s->feature[f].table->rows) return TS_OK;
-  return wrong(&s->file, "deck");
+  return ts_serve_wrong(&s->file, "deck");
 }
 
 static ts_err set_features(ts_serve_state *s) {
@@ -261,6 +266,7 @@ static ts_err set_features(ts_serve_state *s) {
   TS_DO(ts_mem_many(s->feature, s->n_features, MISC));
   for (int32_t f = 0; f < s->n_features; f++)
     s->feature[f].table = ts_feature_table(c, f, &s->feature[f].name);
+  TS_DO(ts_mem_many(s->dynamic, c->n_tables, MISC));
   for (int32_t t = 0; t < c->n_tables; t++) TS_DO(set_table(s, t));
   const int32_t times = ts_feature_of_times(c);
   if (times >= 0) s->feature[times].is_times = true;
@@ -294,7 +300,7 @@ static ts_err read_deck(ts_serve_state *s) {
   /* A file is only data: no other one is read for it, and nothing of this
    * process's environment. */
   if (!*deck || strstr(deck, "@include") || strstr(deck, "${"))
-    return wrong(&s->file, "deck");
+    return ts_serve_wrong(&s->file, "deck");
   TS_DO(of_file(s, ts_deck_parse(&s->config, deck, "/", NULL, 0)));
   if (!ts_serve_rules_of(&s->rules, format))
     return ts_fail(TS_ERR_CKPT,
@@ -305,11 +311,11 @@ static ts_err read_deck(ts_serve_state *s) {
   TS_DO(ts_scales_load(s->scales, scales));
   if (s->scales &&
       ts_scales_n_dense(s->scales) != s->config->model.dense_features)
-    return wrong(&s->file, "deck");
+    return ts_serve_wrong(&s->file, "deck");
   s->dense_width = ts_dense_width(s->config);
   s->negatives = strtod(negatives, NULL);
   if (!(s->negatives > 0 && s->negatives <= 1))
-    return wrong(&s->file, "negatives");
+    return ts_serve_wrong(&s->file, "negatives");
   return TS_OK;
 }
 
@@ -357,9 +363,13 @@ ts_serve_state *ts_serve_state_hold(ts_serve_state *s) {
 
 void ts_serve_state_release(ts_serve_state *s) {
   if (!s || __atomic_sub_fetch(&s->refs, 1, __ATOMIC_ACQ_REL)) return;
+  for (int32_t t = 0; s->dynamic && t < s->config->n_tables; t++) {
+    ts_serve_keys_reset(&s->dynamic[t].keys);
+    ts_mem_free(s->dynamic[t].rows);
+  }
   ts_serve_close(&s->file);
   ts_serve_close(&s->delta);
   ts_scales_destroy(s->scales);
   ts_deck_destroy(s->config);
-  ts_mem_free_all(s->feature, s->vector_dim, s);
+  ts_mem_free_all(s->feature, s->vector_dim, s->dynamic, s);
 }

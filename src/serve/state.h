@@ -6,6 +6,7 @@
 #include "io/datetime.h"
 #include "io/scales.h"
 #include "serve/file.h"
+#include "serve/keys.h"
 #include "serve/rows.h"
 
 /* Whose rules ids and words go by: io/csv_cells.c, io/criteo.c,
@@ -28,7 +29,8 @@ typedef enum {
 typedef struct ts_serve_feature {
   const char *name;
   const ts_table_config *table;
-  const void *rows; /* the table's */
+  const void *rows;          /* the table's */
+  const ts_serve_keys *keys; /* of a dynamic table; NULL: ids are rows */
   ts_rows_kind kind;
   ts_serve_encoding encoding;
   uint64_t start; /* of the hash */
@@ -47,6 +49,12 @@ typedef struct ts_serve_feature {
   const float *position; /* (max_length) weights by position; NULL */
 } ts_serve_feature;
 
+/* Of a table, dynamic or not. */
+typedef struct ts_serve_dynamic {
+  ts_serve_keys keys;
+  char *rows; /* made of a file and a delta that has other ids; or NULL */
+} ts_serve_dynamic;
+
 typedef struct ts_serve_state {
   int refs; /* atomic */
   ts_serve_file file, delta;
@@ -57,7 +65,8 @@ typedef struct ts_serve_state {
   int32_t n_features, n_outputs, dense_width;
   int32_t *vector_dim; /* (n_tasks) of those over items; else 0 */
   int64_t step;
-  double negatives; /* share that was trained on, over 0 up to 1 */
+  ts_serve_dynamic *dynamic; /* (n_tables) */
+  double negatives;          /* share that was trained on, over 0 up to 1 */
 } ts_serve_state;
 
 /* With one reference.  BASE: a state of the file that PATH may be a delta over;

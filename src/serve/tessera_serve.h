@@ -2,9 +2,10 @@
  * serve` wrote (doc/formats.md).
  *
  * A model is the file, mapped: opening takes milliseconds, memory is what is
- * looked at.  Any number of threads may use one model; each scores with a
- * scorer of its own.  Nothing here prints, exits or starts a thread that
- * outlives a call.
+ * looked at (ids of tables of any 64-bit ids are looked through as it is
+ * opened, and take a byte more each).  Any number of threads may use one model;
+ * each scores with a scorer of its own.  Nothing here prints, exits or starts a
+ * thread that outlives a call.
  *
  * Functions that return int give 0, or one of the codes below; then
  * tserve_error() says what is wrong and where.  Link: pkg-config
@@ -60,6 +61,10 @@ TSERVE_API const char *tserve_feature(const tserve_model *, int32_t i);
 TSERVE_API const char *tserve_output(const tserve_model *, int32_t i);
 /* Rows of the table of feature I, of what is served now, and numbers a row. */
 TSERVE_API int64_t tserve_rows(tserve_model *, int32_t i);
+/* Whose row ROW of it is: ROW itself, but in a table of any 64-bit ids
+ * (rows = "dynamic"), which has so many ids as rows; those that it has not read
+ * zeros. */
+TSERVE_API int64_t tserve_id(tserve_model *, int32_t i, int64_t row);
 TSERVE_API int32_t tserve_dim(const tserve_model *, int32_t i);
 
 /* ---- a batch ------------------------------------------------------------- */

@@ -76,12 +76,14 @@ static ts_err add_changed(ts_serve_writer *w, int64_t row) {
 }
 
 /* Of rows [row0, row0 + n) those that differ from OLD's go to the file. */
-static ts_err put_changed(ts_serve_writer *w, const char *old, int64_t row0,
-                          int64_t n, int64_t row_bytes) {
+static ts_err put_changed(ts_serve_writer *w, const ts_part *p, const char *old,
+                          int64_t row0, int64_t n, int64_t row_bytes) {
   char *to = w->packed;
   for (int64_t i = 0; i < n; i++) {
     const char *row = w->packed + i * row_bytes;
-    if (!memcmp(row, old + (row0 + i) * row_bytes, (size_t)row_bytes)) continue;
+    const int64_t was = ts_serve_row_in_base(w, p, row0 + i);
+    if (was >= 0 && !memcmp(row, old + was * row_bytes, (size_t)row_bytes))
+      continue;
     TS_DO(add_changed(w, row0 + i));
     memmove(to, row, (size_t)row_bytes);
     to += row_bytes;
@@ -91,11 +93,14 @@ static ts_err put_changed(ts_serve_writer *w, const char *old, int64_t row0,
   return put(w, w->packed, to - w->packed);
 }
 
-/* Rows of T become bytes of KIND, COLS a row. */
+/* Rows of T become bytes of KIND, COLS a row; behind those of a dynamic table
+ * is one of zeros. */
 static ts_err pack(ts_serve_writer *w, const ts_part *p, int64_t row0,
                    int64_t n, int64_t cols) {
   const ts_tensors_out *m = w->out->model;
-  TS_DO(m->read(m->arg, p->tensor, row0, n, w->x));
+  const int64_t left = p->tensor->rows - row0, have = n < left ? n : left;
+  if (have) TS_DO(m->read(m->arg, p->tensor, row0, have, w->x));
+  memset(w->x + have * cols, 0, (size_t)((n - have) * cols) * sizeof *w->x);
   if (!ts_all_finite(w->x, TS_F32, n * cols))
     return ts_fail(TS_ERR_CKPT,
                    "%s: its rows %lld to %lld have a weight that is not finite",
@@ -120,7 +125,7 @@ static ts_err stream(ts_serve_writer *w, ts_part *p, const char *old) {
     if (!old)
       TS_DO(put(w, w->packed, n * row_bytes));
     else if (p->is_table)
-      TS_DO(put_changed(w, old, row, n, row_bytes));
+      TS_DO(put_changed(w, p, old, row, n, row_bytes));
     else
       w->differs |= memcmp(w->packed, old + row * row_bytes,
                            (size_t)(n * row_bytes)) != 0;
@@ -155,8 +160,7 @@ static ts_err write_tensor(ts_serve_writer *w, ts_part *p) {
   if (e->bytes < 0)
     return ts_fail(TS_ERR_CKPT, "%s: rows of %lld numbers can't be served",
                    p->tensor->name, (long long)e->cols);
-  if (w->base.fd >= 0 &&
-      (!b || b->kind != e->kind || b->rows != e->rows || b->cols != e->cols))
+  if (w->base.fd >= 0 && !ts_serve_base_goes(w, p, b))
     return ts_fail(TS_ERR_USAGE,
                    "--base %s: %s has another shape or type there, or is not "
                    "there: export a whole file",
@@ -169,8 +173,8 @@ static ts_err write_tensor(ts_serve_writer *w, ts_part *p) {
   TS_DO(stream(w, p, b ? ts_serve_at(&w->base, b) : NULL));
   w->seal = ts_serve_seal(w->seal, p->name, e);
   if (p->is_table) {
-    w->out->n_rows += e->rows;
-    w->out->n_changed += b ? w->n_changed : e->rows;
+    w->out->n_rows += p->tensor->rows;
+    w->out->n_changed += b ? w->n_changed : p->tensor->rows;
   }
   if (b && !w->n_changed && !w->differs) return TS_OK;
   if (b && p->is_table) return note_changed(w, p, at);
@@ -280,10 +284,12 @@ ts_err ts_serve_write(ts_serve_out *out, const char *path) {
   if (w.fd >= 0) (void)close(w.fd);
   if (err != TS_OK && w.fd >= 0) (void)unlink(w.part.text);
   for (int32_t i = 0; i < w.n; i++) ts_mem_free(w.item[i].name);
+  for (int32_t i = 0; w.keys && i < out->config->n_tables; i++)
+    ts_mem_free(w.keys[i].key);
   ts_serve_close(&w.base);
   ts_str_reset(&w.part);
   ts_str_reset(&w.deck);
   ts_str_reset(&w.names);
-  ts_mem_free_all(w.item, w.index, w.x, w.packed, w.changed);
+  ts_mem_free_all(w.item, w.keys, w.index, w.x, w.packed, w.changed);
   return err;
 }

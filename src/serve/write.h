@@ -24,6 +24,7 @@ typedef struct ts_serve_out {
 
 /* Writes PATH, under another name until it is whole.  Weights that are not
  * finite are CKPT errors, a base that is of another model USAGE errors. Memory:
- * 20 MiB, the index, and of a delta 8 bytes for each row that differs.  Local.
- */
+ * 20 MiB, the index, 8 bytes for each id of dynamic tables, whose tensors
+ * dynamic/TABLE/ids MODEL has (I64, by ascending key), and of a delta 8 for
+ * each row that differs.  Local. */
 ts_err ts_serve_write(ts_serve_out *, const char *path);

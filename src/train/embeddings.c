@@ -13,28 +13,15 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "dense/param_optim.h"
 #include "io/batch_store.h"
 #include "io/deck.h"
 #include "io/sheet.h"
-#include "model/named.h"
-#include "sparse/row_optim.h"
+#include "train/embeddings_impl.h"
 #include "train/forward.h"
 #include "train/rows.h"
+#include "train/state_ids.h"
 
 enum { BLOCK_BYTES = 32 << 20 };
-
-/* A feature's part of the file: words, or the rows' numbers; vectors. */
-typedef struct ts_embedding {
-  const char *feature;
-  const ts_table_config *table;
-  int32_t number;  /* of the feature in the deck */
-  char group[512]; /* in HDF5 */
-  ts_words words;
-  bool has_words;
-  int64_t n;
-  int32_t width; /* of the longest word */
-} ts_embedding;
 
 typedef struct ts_embeddings {
   ts_trainer *t;
@@ -58,13 +45,13 @@ typedef struct ts_embeddings {
 static ts_err find_words(ts_embedding *e, const ts_vocabularies *known,
                          const char *path) {
   if (!ts_vocabularies_words(known, e->number, &e->words)) return TS_OK;
-  if (e->words.n >= e->table->rows)
+  if (!ts_table_is_dynamic(e->table) && e->words.n >= e->table->rows)
     return ts_fail(TS_ERR_CKPT,
                    "%s: feature %s has %lld words, table %s %lld rows", path,
                    e->feature, (long long)e->words.n, e->table->name,
                    (long long)e->table->rows);
   e->has_words = true;
-  e->n = e->words.n + 1;
+  if (!ts_table_is_dynamic(e->table)) e->n = e->words.n + 1;
   for (int64_t i = 0; i < e->words.n; i++) {
     const int32_t bytes = (int32_t)strlen(ts_words_at(&e->words, i));
     if (bytes > e->width) e->width = bytes;
@@ -123,12 +110,19 @@ static ts_err find_rows(ts_embeddings *x, const ts_ckpt *ckpt,
     TS_DO(ts_vocabularies_recall(&x->known, x->t->config, state->ptr));
   for (int32_t i = 0; i < x->n; i++) {
     ts_embedding *e = &x->of[i];
+    const bool dynamic = ts_table_is_dynamic(e->table);
+    if (dynamic) TS_DO(ts_ids_of_file(&e->n, ckpt, e->table->name, path));
     TS_DO(find_words(e, x->known, path));
+    const bool words = e->has_words;
     x->columns[2 * i] =
-        (ts_sheet_column){.name = e->has_words ? "words" : "rows",
-                          .head = e->has_words ? "word" : "row",
+        (ts_sheet_column){.name = words     ? "words"
+                                  : dynamic ? "ids"
+                                            : "rows",
+                          .head = words     ? "word"
+                                  : dynamic ? "id"
+                                            : "row",
                           .group = e->group,
-                          .kind = e->has_words ? TS_SHEET_TEXT : TS_SHEET_I64,
+                          .kind = words ? TS_SHEET_TEXT : TS_SHEET_I64,
                           .width = e->width,
                           .n = e->n,
                           .n_cells = 1};
@@ -146,17 +140,9 @@ static ts_err find_rows(ts_embeddings *x, const ts_ckpt *ckpt,
 
 /* ---- rows ---------------------------------------------------------------- */
 
-/* This rank's part of a block: cells of rows [first, first + n). */
-typedef struct ts_part {
-  int64_t first, n;
-  char *names; /* words of e->width bytes, or numbers */
-  float *vectors;
-  float *mean, *pass; /* of tables with `ema` (sparse/row_optim.h), or NULL */
-} ts_part;
-
-static void name_rows(const ts_embedding *e, ts_part *p) {
+static void name_rows(const ts_embedding *e, ts_embedding_part *p) {
   for (int64_t i = 0; i < p->n; i++) {
-    const int64_t row = p->first + i;
+    const int64_t row = p->ids ? p->ids[i] : p->first + i;
     if (!e->has_words) {
       memcpy(p->names + 8 * i, &row, sizeof row);
       continue;
@@ -164,76 +150,16 @@ static void name_rows(const ts_embedding *e, ts_part *p) {
     char *to = p->names + i * e->width;
     memset(to, 0, (size_t)e->width);
     /* A quote in quotes is kept as CSV has it, twice. */
-    for (const char *w = row ? ts_words_at(&e->words, row - 1) : ""; *w; w++) {
+    const bool known = row > 0 && row <= e->words.n;
+    for (const char *w = known ? ts_words_at(&e->words, row - 1) : ""; *w;
+         w++) {
       *to++ = *w;
       w += w[0] == '"' && w[1] == '"';
     }
   }
 }
 
-/* An item KIND/FULL of the rows, with TAIL behind it, to X. */
-static ts_err ask(ts_ckpt *ckpt, const ts_part *p, const ts_table_config *table,
-                  const char *name, int64_t cols, float *x) {
-  ts_ckpt_item *item;
-  TS_DO(ts_ckpt_add_item(ckpt, name, TS_F32, table->rows, cols, &item));
-  item->optional = x != p->vectors;
-  return ts_ckpt_add_piece(item, false, true, p->first, p->n, x);
-}
-
-static ts_err ask_mean(ts_ckpt *ckpt, const ts_part *p,
-                       const ts_table_config *table, const char *full) {
-  ts_err err = TS_OK;
-  ts_str name = {0};
-  if (!p->mean) return TS_OK;
-  memset(p->pass, 0, (size_t)p->n * 4); /* where the file has none */
-  TS_TRY(ts_str_append(&name, "optim/%s/ema", full));
-  TS_TRY(ask(ckpt, p, table, name.text, table->dim, p->mean));
-  TS_TRY(ts_str_append(&name, "_pass"));
-  TS_TRY(ask(ckpt, p, table, name.text, 0, p->pass));
-done:
-  ts_str_reset(&name);
-  return err;
-}
-
-/* Rows become their means at the end of pass AT, as ts_tbe_take_averages has
- * them. */
-static void take_means(const ts_embeddings *x, const ts_table_config *table,
-                       ts_part *p, int64_t at) {
-  const double decay = x->t->config->optimizer.ema;
-  const int64_t dim = table->dim;
-  for (int64_t i = 0; i < p->n; i++) {
-    float *w = p->vectors + i * dim;
-    ts_row_take_mean(w, p->mean + i * dim, p->pass[i], dim, decay, at);
-    for (int64_t d = 0; d < dim; d++) {
-      if (table->dtype == TS_BF16) w[d] = ts_bf16_to_f32(ts_f32_to_bf16(w[d]));
-      if (table->dtype == TS_F16) w[d] = ts_f16_to_f32(ts_f32_to_f16(w[d]));
-    }
-  }
-}
-
-static ts_err read_rows(const ts_embeddings *x, const ts_embedding *e,
-                        ts_part *p, const char *path) {
-  ts_err err = TS_OK;
-  const ts_named *model = ts_named_of(x->t->config);
-  ts_table_config table = *e->table;
-  ts_ckpt ckpt = {0};
-  ts_str full = {0}, name = {0};
-  table.weighted_apart = table.weighted && model && model->weighted_apart;
-  TS_TRY(ts_param_table_name(&full, &table));
-  TS_TRY(ts_str_append(&name, "model/%s", full.text));
-  TS_TRY(ask(&ckpt, p, &table, name.text, table.dim, p->vectors));
-  TS_TRY(ask_mean(&ckpt, p, &table, full.text));
-done:
-  err = ts_agree(x->t->control, err);
-  if (err == TS_OK) err = ts_ckpt_load_items(&ckpt, path, x->t->control);
-  if (err == TS_OK && p->mean) take_means(x, &table, p, x->pass);
-  ts_str_reset(&full);
-  ts_str_reset(&name);
-  ts_ckpt_reset(&ckpt);
-  return err;
-}
-
-static ts_err take_room(ts_part *p, int64_t n, int64_t dim) {
+static ts_err take_room(ts_embedding_part *p, int64_t n, int64_t dim) {
   TS_DO(ts_mem_many(p->mean, n * dim, CHECKPOINT));
   return ts_mem_many(p->pass, n, CHECKPOINT);
 }
@@ -245,11 +171,13 @@ static ts_err write_feature(ts_embeddings *x, int32_t i, const char *path) {
   const int64_t cell = e->has_words ? e->width : 8;
   const int64_t fit = BLOCK_BYTES / (4 * (int64_t)e->table->dim + cell);
   const int64_t each = fit > 0 ? fit : 1;
-  ts_part p = {0};
+  ts_embedding_part p = {0};
   TS_TRY(ts_agree(t->control, ts_mem_array(&p.names, each, (size_t)cell,
                                            TS_TAG_CHECKPOINT)));
   TS_TRY(ts_agree(t->control, ts_mem_array(&p.vectors, each * e->table->dim,
                                            sizeof(float), TS_TAG_CHECKPOINT)));
+  if (ts_table_is_dynamic(e->table))
+    TS_TRY(ts_agree(t->control, ts_mem_many(p.ids, each, CHECKPOINT)));
   if (e->table->ema)
     TS_TRY(ts_agree(t->control, take_room(&p, each, e->table->dim)));
   for (int32_t k = 0; k < 2 * x->n; k++) x->data[k] = NULL;
@@ -259,13 +187,13 @@ static ts_err write_feature(ts_embeddings *x, int32_t i, const char *path) {
     p.first = at + t->rank * each;
     if (p.first > e->n) p.first = e->n;
     p.n = e->n - p.first < each ? e->n - p.first : each;
-    TS_TRY(read_rows(x, e, &p, path));
+    TS_TRY(ts_embedding_read(x->t, e, &p, path, x->pass));
     name_rows(e, &p);
     TS_TRY(ts_sheet_write(x->rows, p.first, p.n, x->data));
     ts_watch_beat();
   }
 done:
-  ts_mem_free_all(p.names, p.vectors, p.mean, p.pass);
+  ts_mem_free_all(p.names, p.ids, p.vectors, p.mean, p.pass);
   return err;
 }
 
@@ -375,7 +303,6 @@ ts_err ts_run_embeddings(const char *deck, const char *const *sets, int n_sets,
   TS_TRY(ts_watch_start());
   TS_TRY(ts_deck_read_all(&c, deck, sets, n_sets));
   TS_TRY(ts_forward_check_out(c, out));
-  TS_TRY(ts_deck_refuse_dynamic(c, "predict --embeddings"));
   TS_TRY(ts_trainer_start(&x.t, c, false));
   TS_TRY(ts_settle(x.t, write_all(&x, checkpoint)));
 done:

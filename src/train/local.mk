@@ -5,6 +5,8 @@ tessera_sources += \
   src/train/best.h \
   src/train/embeddings.c \
   src/train/embeddings.h \
+  src/train/embeddings_impl.h \
+  src/train/embeddings_rows.c \
   src/train/calibration.c \
   src/train/calibration.h \
   src/train/compact.c src/train/compact.h \

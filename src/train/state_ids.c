@@ -186,20 +186,32 @@ static ts_err check_rows(const ts_state_ids *x, const ts_ids *d,
   return TS_OK;
 }
 
+static ts_err none(const char *table, const char *path) {
+  return ts_fail(TS_ERR_CKPT,
+                 "%s: has no ids for table %s, whose rows are \"dynamic\"",
+                 path, table);
+}
+
+ts_err ts_ids_of_file(int64_t *n, const ts_ckpt *ckpt, const char *table,
+                      const char *path) {
+  const int64_t *start = starts_of(ckpt, table);
+  if (!start) return none(table, path);
+  *n = start[TS_INDEX_PARTS];
+  return TS_OK;
+}
+
 static ts_err arrive(ts_state_ids *x, ts_ckpt *ckpt, int32_t i,
                      const char *path) {
   ts_ids *d = &x->tables[i];
   const ts_table_config *c = &x->trainer->config->tables[i];
   const int64_t *start = starts_of(ckpt, c->name);
+  d->shrinks = false;
   TS_DO(ts_sights_read(ckpt, d, c));
   if (!start && x->may_lack) {
     lack(ckpt, d);
     return TS_OK;
   }
-  if (!start)
-    return ts_fail(TS_ERR_CKPT,
-                   "%s: has no ids for table %s, whose rows are \"dynamic\"",
-                   path, c->name);
+  if (!start) return none(c->name, path);
   d->shrinks = start[TS_INDEX_PARTS] > c->capacity && ts_ids_can_shrink(c);
   if (start[TS_INDEX_PARTS] > c->capacity && !d->shrinks)
     return ts_fail(TS_ERR_DECK,

@@ -63,6 +63,10 @@ ts_err ts_sights_write(ts_ckpt *, const ts_ids *d, uint32_t first);
 ts_err ts_sights_say(ts_ckpt *, const ts_table_config *c);
 ts_err ts_sights_read(ts_ckpt *, ts_ids *d, const ts_table_config *c);
 void ts_sights_take(const ts_ids *d, const ts_ckpt *, bool anew);
+/* *N: how many ids of dynamic TABLE checkpoint PATH has, whose values CKPT has;
+ * CKPT error where it says nothing of them.  Local. */
+ts_err ts_ids_of_file(int64_t *n, const ts_ckpt *, const char *table,
+                      const char *path);
 /* Places of a table's own ids among all. */
 int64_t ts_ids_place(const ts_ids *);
 /* Once CKPT is loaded: its ids have the rows that were read; with ANEW none was

@@ -33,12 +33,15 @@ static void score(tserve_model *m) {
   tserve_scorer_close(s);
 }
 
-static ts_str made(const char *name, const char *base, int64_t changed) {
+/* FIRST: of ids of a dynamic table; -1: it is none. */
+static ts_str made(const char *name, const char *base, int64_t changed,
+                   int64_t first) {
   ts_str bytes = {0};
   small_model m;
   char path[300];
   snprintf(path, sizeof path, "%.250s", fuzz_path(name));
-  FUZZ_CHECK(small_create(&m, 1) == TS_OK);
+  FUZZ_CHECK((first < 0 ? small_create(&m, 1)
+                        : small_create_dynamic(&m, 1, first, 40)) == TS_OK);
   m.changed = changed;
   FUZZ_CHECK(small_write(&m, path, TS_ROWS_INT8, base) == TS_OK);
   FUZZ_CHECK(ts_file_read(&bytes, path) == TS_OK);
@@ -47,15 +50,16 @@ static ts_str made(const char *name, const char *base, int64_t changed) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-  static ts_str whole, delta;
-  static char base[300];
+  static ts_str all[2], deltas[2]; /* of rows, of ids */
+  static char base[2][300];
   tserve_model *m = NULL, *right = NULL;
-  if (!whole.text) {
-    snprintf(base, sizeof base, "%.250s", fuzz_path("base"));
-    whole = made("base", NULL, -1);
-    delta = made("delta", base, 4);
+  for (int k = 0; k < 2 && !all[k].text; k++) {
+    snprintf(base[k], sizeof base[k], "%.250s", fuzz_path(k ? "ids" : "base"));
+    all[k] = made(k ? "ids" : "base", NULL, -1, k - 1);
+    deltas[k] = made("delta", base[k], 4, k ? 7 : -1);
   }
-  const ts_str *of = size && data[0] & 1 ? &delta : &whole;
+  const int ids = size && (data[0] & 8) != 0;
+  const ts_str *of = size && data[0] & 1 ? &deltas[ids] : &all[ids];
   ts_str own = {0};
   FUZZ_CHECK(ts_str_append_bytes(&own, of->text, of->n_bytes) == TS_OK);
   edit(&own, data + (size > 0), size - (size > 0));
@@ -65,7 +69,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   if (tserve_open(&m, path) == TSERVE_OK) score(m);
   FUZZ_CHECK(size || m);
   tserve_close(m);
-  FUZZ_CHECK(tserve_open(&right, base) == TSERVE_OK);
+  FUZZ_CHECK(tserve_open(&right, base[ids]) == TSERVE_OK);
   if (tserve_update(right, path) == TSERVE_OK) score(right);
   tserve_close(right);
   ts_err_clear();

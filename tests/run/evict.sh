@@ -127,6 +127,4 @@ fails 1 'table a is full: there is no row for id' go 1 full $set --set tables.a.
 fails 2 'table a: capacity = 1000, but .* has rows of' go 1 whole $fewer --set table_defaults.evict.kind=none --set tables.a.capacity=1000
 fails 2 'evict.kind "ttl" and evict.ttl' go 1 none --set table_defaults.evict.kind=ttl
 fails 2 'evict is for rows = "dynamic"' run 1 train "$work/plain.deck" --check --set table_defaults.evict.kind=lru
-fails 2 'export: table a has rows = "dynamic"' run 1 export "$work/lost.deck" --set run.output="$work/lru1" --out "$work/exported"
-fails 2 'predict --embeddings: table a has rows = "dynamic"' run 1 predict "$work/lost.deck" --set run.output="$work/lru1" --embeddings fa --out "$work/fa.csv"
 passed

@@ -16,7 +16,7 @@ dist_check_SCRIPTS += tests/run/async.sh \
   tests/run/convert_sequences.sh \
   tests/run/csv.sh \
   tests/run/data_formats.sh tests/run/deltas.sh \
-  tests/run/disk_full.sh tests/run/dynamic.sh \
+  tests/run/disk_full.sh tests/run/dynamic.sh tests/run/dynamic_serve.sh \
   tests/run/export.sh \
   tests/run/extending.sh \
   tests/run/emulated.sh \

@@ -14,7 +14,7 @@
 #include "model/model.h"
 #include "serve/write.h"
 
-enum { SMALL_WORDS = 3, SMALL_BAGS = 50 };
+enum { SMALL_WORDS = 3, SMALL_BAGS = 50, SMALL_IDS = 99 };
 
 static const char small_deck[] =
     "run = { steps = 1; };\n"
@@ -41,12 +41,26 @@ typedef struct small_model {
   uint64_t seed;
   int64_t changed;    /* of table bags: this row is another; -1: none */
   ts_rows_kind dense; /* of matrices, one of which has 11 columns */
+  bool dynamic;
+  int64_t id[SMALL_IDS], n_ids; /* of table bags where it is dynamic */
 } small_model;
+
+/* Numbers of 64 bits. */
+static inline int64_t small_id(int64_t k) {
+  return (int64_t)((uint64_t)k * UINT64_C(0x9e3779b97f4a7c15));
+}
+static inline int small_by_key(const void *a, const void *b) {
+  const uint64_t x = ts_mix64(*(const uint64_t *)a);
+  const uint64_t y = ts_mix64(*(const uint64_t *)b);
+  return (x > y) - (x < y);
+}
 
 static float small_weight(const small_model *m, const ts_tensor_out *t,
                           int64_t i) {
   uint32_t x[4];
   const bool bags = strstr(t->name, "bags.bags") != NULL;
+  if (bags && m->dynamic) /* a row goes by its id */
+    i = (int64_t)(ts_mix64((uint64_t)m->id[i / 8]) % 1000) * 8 + i % 8;
   const bool other = bags && m->changed == i / 8;
   ts_rng4(x, m->seed + other, TS_RNG_TEST, (uint64_t)i,
           (uint32_t)(t - m->model.item), 0);
@@ -57,7 +71,8 @@ static ts_err small_read(void *arg, const ts_tensor_out *t, int64_t row0,
                          int64_t n, void *to) {
   const small_model *m = arg;
   const int64_t cols = t->cols ? t->cols : 1;
-  for (int64_t i = 0; i < n * cols; i++)
+  if (t->dtype == TS_I64) memcpy(to, m->id + row0, (size_t)n * 8);
+  for (int64_t i = 0; i < n * cols && t->dtype != TS_I64; i++)
     ((float *)to)[i] = small_weight(m, t, row0 * cols + i);
   return TS_OK;
 }
@@ -97,25 +112,48 @@ done:
   return err;
 }
 
-static ts_err small_create(small_model *m, uint64_t seed) {
+static ts_err small_create_of(small_model *m, uint64_t seed,
+                              const char *const *sets, int n_sets) {
   ts_err err = TS_OK;
   ts_str name = {0};
-  *m = (small_model){.seed = seed, .changed = -1};
+  m->seed = seed;
+  m->changed = -1;
   m->model.read = small_read;
   m->model.arg = m;
   m->model.step = 7;
-  TS_TRY(ts_deck_parse(&m->config, small_deck, "/", NULL, 0));
+  TS_TRY(ts_deck_parse(&m->config, small_deck, "/", sets, n_sets));
   TS_TRY(ts_vocabularies_create(&m->words, m->config, NULL));
   TS_TRY(ts_vocabularies_load(m->words, small_words));
   for (int32_t t = 0; t < 2; t++) {
     ts_str_reset(&name);
     TS_TRY(ts_param_table_name(&name, &m->config->tables[t]));
-    TS_TRY(small_add(m, name.text, m->config->tables[t].rows, 8));
+    TS_TRY(small_add(m, name.text,
+                     t && m->dynamic ? m->n_ids : m->config->tables[t].rows,
+                     8));
   }
   TS_TRY(small_params(m));
 done:
   ts_str_reset(&name);
   return err;
+}
+
+static inline ts_err small_create(small_model *m, uint64_t seed) {
+  *m = (small_model){0};
+  return small_create_of(m, seed, NULL, 0);
+}
+
+/* Table bags is dynamic and has N ids, from small_id(FIRST) on. */
+static inline ts_err small_create_dynamic(small_model *m, uint64_t seed,
+                                          int64_t first, int64_t n) {
+  static const char *const sets[] = {"tables.bags.rows=dynamic",
+                                     "tables.bags.capacity=99"};
+  *m = (small_model){.dynamic = true, .n_ids = n};
+  for (int64_t k = 0; k < n; k++) m->id[k] = small_id(first + k);
+  qsort(m->id, (size_t)n, sizeof *m->id, small_by_key);
+  TS_DO(small_create_of(m, seed, sets, 2));
+  TS_DO(small_add(m, "dynamic/bags/ids", n, 0));
+  m->model.item[m->model.n - 1].dtype = TS_I64;
+  return TS_OK;
 }
 
 static void small_destroy(small_model *m) {
