@@ -81,6 +81,18 @@ static const char *format_of(const char *path) {
              : "dataset";
 }
 
+/* A name that says another format would be a data set all the same. */
+static ts_err check_name(const ts_args *a) {
+  static const char *const ends[] = {".csv", ".tsv", ".txt", ".npy", ".npz"};
+  for (size_t i = 0; !a->format && i < sizeof ends / sizeof *ends; i++)
+    if (ts_str_ends(a->out, ends[i]))
+      return ts_fail(TS_ERR_USAGE,
+                     "--out %s: %s is read and not written; give a name that "
+                     "ends in .h5, .parquet or .arrow, or --format",
+                     a->out, ends[i] + 1);
+  return TS_OK;
+}
+
 static ts_err write_split(const ts_args *a, ts_trainer *t, ts_split split) {
   ts_err err = TS_OK;
   ts_source *s = NULL;
@@ -118,6 +130,7 @@ static ts_err write_data(const ts_args *a, bool synthetic) {
   TS_TRY(parse_split(a, &split));
   TS_TRY(ts_deck_read_all(&c, a->target, a->sets, a->n_sets));
   TS_TRY(ts_deck_spare(c, "--out", a->out));
+  TS_TRY(check_name(a));
   for (int32_t k = 0; k < c->model.n_tasks; k++)
     if (ts_task_has_where(&c->model.tasks[k]))
       TS_THROW(

@@ -63,6 +63,9 @@ printf 'y,f0,f1,f2,f3\n1,1,2,3,4\n' > "$dir/a.csv"
 printf '@include "good.deck"\n' > "$dir/csv.deck"
 expect 2 'a.csv is a file to read' "$TESSERA" convert "$dir/csv.deck" --out "$dir/a.csv" \
   --set data.format=csv --set 'data.train=["*.csv"]' --set 'data.csv={label="y"}'
+expect 2 'b.csv: csv is read and not written' "$TESSERA" convert "$dir/good.deck" --out "$dir/b.csv"
+expect 2 'b.npy: npy is read and not written' "$TESSERA" generate "$dir/good.deck" --out "$dir/b.npy"
+[ ! -e "$dir/b.csv" ] && [ ! -e "$dir/b.npy" ] || fail "a refused file is there"
 "$TESSERA" help deck > /dev/full 2> "$dir/err"; rc=$?
 [ $rc = 1 ] || fail "output that is lost is code $rc"
 grep -q 'the output is incomplete' "$dir/err" || fail "output is lost without a word"
