@@ -128,7 +128,8 @@ static inline int64_t ts_table_sketch_lines(const ts_table_config *t) {
   return 1 + (int64_t)((bytes - 1) / of_parts);
 }
 
-/* After STEP ids lose their rows; counts of those without are halved. */
+/* After STEP: evicts: ids lose their rows.  halves: the counts of ids without a
+ * row are halved.  looks: one of the two. */
 static inline bool ts_table_evicts_at(const ts_table_config *t, int64_t step) {
   return ts_table_evicts(t) && step % t->evict.every == 0;
 }

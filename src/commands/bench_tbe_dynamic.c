@@ -36,7 +36,7 @@ static ts_err learn(ts_dynamic_case *d) {
     for (int64_t at = 0; at < d->plain.rows; at += SOME) {
       const int64_t left = d->plain.rows - at, n = left < SOME ? left : SOME;
       for (int64_t i = 0; i < n; i++) ids[i] = id_of(at + i);
-      TS_DO(ts_tbe_place(d->own.tbe, t, rows, ids, n, 1));
+      TS_DO(ts_tbe_place(d->own.tbe, t, rows, ids, n, 1, 0));
     }
   return TS_OK;
 }
@@ -73,7 +73,7 @@ static ts_err place(ts_dynamic_case *d, int i, uint32_t batch, double *ms) {
   for (int t = 0; t < d->own.tables; t++)
     TS_DO(ts_tbe_place(d->own.tbe, t,
                        d->own.ids[i % TS_TBE_INPUTS] + t * per_table,
-                       d->ids + t * per_table, per_table, batch));
+                       d->ids + t * per_table, per_table, batch, 0));
   *ms = 1e3 * (ts_now() - t0);
   return TS_OK;
 }

@@ -9,15 +9,8 @@ static int learns(const ts_ebc_batch *fl) {
   return 0;
 }
 
-/* Parts keep their ids, for who places them again. */
-static ts_err place_part(ts_tbe *tbe, int32_t slot, int32_t *rows,
-                         ts_unpack_part *p, uint32_t batch) {
-  TS_DO(ts_tbe_place(tbe, slot, rows + p->first_id, p->ids, p->n_ids, batch));
-  p->id_bytes = 0;
-  return TS_OK;
-}
-
-/* A group's ids get their rows, or lose those that this batch has brought. */
+/* Parts keep their ids, for who places them again: a group's ids get their
+ * rows, or lose those that this batch has brought. */
 static ts_err each_part(ts_sharding_batch *lf, int32_t g, bool forget) {
   const uint32_t batch = lf->ebc_batch->learnt;
   const ts_sharding_group *group = &lf->sharding->groups[g];
@@ -34,7 +27,9 @@ static ts_err each_part(ts_sharding_batch *lf, int32_t g, bool forget) {
     if (forget)
       ts_tbe_forget(group->tbe, slot, p->ids, p->n_ids, batch);
     else
-      TS_DO(place_part(group->tbe, slot, a->rows, p, batch));
+      TS_DO(ts_tbe_place(group->tbe, slot, a->rows + p->first_id, p->ids,
+                         p->n_ids, batch, lf->ebc_batch->ebc->ahead));
+    p->id_bytes = 0;
   }
   return TS_OK;
 }
@@ -54,6 +49,14 @@ ts_err ts_dynamic_place(ts_ebc_batch *fl) {
 
 uint32_t ts_ebc_batch_learnt(const ts_ebc_batch *fl) {
   return fl->learnt;
+}
+
+void ts_ebc_hide_from(ts_ebc *ebc, uint32_t first) {
+  ebc->ahead = first;
+}
+
+uint32_t ts_ebc_n_learnt(const ts_ebc *ebc) {
+  return ebc->n_learnt;
 }
 
 void ts_ebc_forget(ts_ebc_batch *fl) {

@@ -93,6 +93,13 @@ const ts_status *ts_ebc_known_statuses(const ts_ebc_batch *);
  * batch's ids once more, because they were forgotten, have lost their rows or
  * got others.  Local. */
 uint32_t ts_ebc_batch_learnt(const ts_ebc_batch *);
+uint32_t ts_ebc_n_learnt(const ts_ebc *); /* such batches that have come */
+/* Batches that are not learnt from, from here on, find no ids that batches from
+ * FIRST on have brought, as those are of steps to come; 0: none is ahead. */
+void ts_ebc_hide_from(ts_ebc *, uint32_t first);
+/* Batches from FIRST on, of steps that were left out or are to come, are as if
+ * they had brought no ids; the lanes are idle.  MEMORY.  Local. */
+ts_err ts_ebc_forget_from(ts_ebc *, uint32_t first);
 void ts_ebc_forget(ts_ebc_batch *);
 ts_err ts_ebc_place_again(ts_ebc_batch *);
 

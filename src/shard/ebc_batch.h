@@ -59,6 +59,7 @@ struct ts_ebc {
   ts_comm *dense_comm; /* their sums; NULL: not needed */
   bool more;         /* micro-batches of this step follow: gradients are kept */
   ts_params params;  /* of the processors, in their order */
+  uint32_t ahead;    /* as of ts_ebc_hide_from */
   uint32_t n_learnt; /* batches whose ids may have got rows (dynamic.c) */
   ts_processor *processors; /* (params.n) by feature */
   ts_position_store positions;

@@ -18,8 +18,9 @@
 
 enum { DIGIT_BITS = 12, DIGITS = 1 << DIGIT_BITS, TOP = 60 };
 
-/* What a rank counts for ts_ids_figures: so many ids are looked for, and as
- * many took so many buckets; the last entry is all ids. */
+/* What a rank counts for ts_ids_figures.  counts[b]: ids, of the first SAMPLE
+ * by key, that a find meets in the (b + 1)-th bucket; counts[BUCKETS]: all ids.
+ */
 enum { SAMPLE = 1 << 16, BUCKETS = 64, FIGURES = BUCKETS + 1 };
 
 /* A table, and this rank's shard of it. */
@@ -187,6 +188,26 @@ ts_err ts_ebc_evict(ts_ebc *ebc, int64_t step, ts_comm *comm, ts_evicted *out) {
       TS_DO(look_at(ebc, t, step, comm, &out[t]));
   }
   return TS_OK;
+}
+
+static ts_err forget_shard(void *arg, int32_t table, const ts_shard *s,
+                           ts_tbe *tbe, int32_t number) {
+  const uint32_t first = *(const uint32_t *)arg;
+  (void)table, (void)s;
+  if (!ts_tbe_is_dynamic(tbe)) return TS_OK;
+  ts_evicting x = {.here = true, .have = ts_tbe_ids_of(tbe, number)};
+  x.have.last = NULL; /* no order */
+  const ts_err err = list(&x);
+  for (int64_t k = 0; err == TS_OK && k < x.n; k++)
+    if (x.have.born[x.rows[k]] >= first)
+      (void)ts_index_erase(x.have.index, x.ids[k]);
+  ts_tbe_go(tbe, first);
+  ts_mem_free_all(x.ids, x.rows, x.order, x.goes);
+  return err;
+}
+
+ts_err ts_ebc_forget_from(ts_ebc *ebc, uint32_t first) {
+  return ts_ebc_each_shard(ebc, forget_shard, &first);
 }
 
 ts_err ts_evict_list(const ts_table_config *c, ts_evict_ids *l, ts_comm *comm) {

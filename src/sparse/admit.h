@@ -11,7 +11,7 @@
  * An id counts once in a step, and what decides is how often it was met in the
  * steps before: nothing depends on the order of ids within a step.  Batches
  * come before the steps ahead of them are done, so what a batch changed can be
- * taken back, as long as no more than TS_ADMIT_AHEAD steps have begun since.
+ * taken back, as long as fewer than TS_ADMIT_AHEAD steps have begun since.
  * All of it is Local, the host's memory, one caller at a time. */
 #pragma once
 
@@ -32,19 +32,19 @@ typedef struct ts_admit_spec {
   int32_t least;
 } ts_admit_spec;
 
-ts_err ts_admit_create(ts_admit **, const ts_admit_spec *);
+ts_err ts_admit_create(ts_admit **, const ts_admit_spec *); /* MEMORY */
 void ts_admit_destroy(ts_admit *);
 
 /* Batch number BATCH comes, from 1 upwards; AGAIN: it is of the last one's
- * step.  One that has come already may come once more, and then all that came
- * after it. */
+ * step.  One that has come already may come once more; then all that came after
+ * it have to, in their order. */
 void ts_admit_begin(ts_admit *, uint32_t batch, bool again);
 /* MAY (n) = which of IDS, that have no row and are in the batch that has begun,
  * get one.  MEMORY. */
 ts_err ts_admit_ask(ts_admit *, bool *may, const int64_t *ids, int64_t n);
 
-/* Counts as they are before batch FIRST, or 0: after all.  Until the next batch
- * begins, which sees to itself. */
+/* Counts as they are before batch FIRST, or 0: after all; until the next batch
+ * begins. */
 void ts_admit_back(ts_admit *, uint32_t first);
 /* The same, and batches from FIRST on have not come (0: none is taken back any
  * more). */

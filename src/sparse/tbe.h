@@ -86,8 +86,9 @@ void ts_tbe_destroy(ts_tbe *);
  * was of the same step.  place: ROWS (n) of IDS (n int64 at any address) of the
  * group's FEATURE.  Of a BATCH that has come, ids that have none get one, where
  * they are admitted (sparse/admit.h), and their initial weights by (seed,
- * table, id, column) alone; NOMEM where none is left.  Others, and all of BATCH
- * 0, have row 0.  Only in tasks of the data lane; the host's memory.
+ * table, id, column) alone; NOMEM where none is left.  Others have row 0.  Of
+ * BATCH 0 so have all that have no row, or have it from a batch from AHEAD on
+ * (0: none is).  Only in tasks of the data lane; the host's memory.
  *
  * go, forget: BATCH, and those after it, are as if they had not come; IDS (n)
  * of it that have their rows from it lose them.  The lanes are idle. */
@@ -95,7 +96,7 @@ int64_t ts_tbe_rows_of(const ts_table_config *, int64_t n_rows);
 bool ts_tbe_is_dynamic(const ts_tbe *);
 void ts_tbe_come(ts_tbe *, uint32_t batch, bool again);
 ts_err ts_tbe_place(ts_tbe *, int32_t feature, int32_t *rows, const void *ids,
-                    int64_t n, uint32_t batch);
+                    int64_t n, uint32_t batch, uint32_t ahead);
 void ts_tbe_go(ts_tbe *, uint32_t batch);
 void ts_tbe_forget(ts_tbe *, int32_t feature, const void *ids, int64_t n,
                    uint32_t batch);

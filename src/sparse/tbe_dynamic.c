@@ -178,14 +178,23 @@ static void find_all(const ts_index *x, int32_t *rows, const char *ids,
   }
 }
 
+/* A batch that is not learnt from comes before those that are ahead. */
+static void hide(const ts_tbe *t, int32_t i, int32_t *rows, int64_t n,
+                 uint32_t ahead) {
+  const uint32_t *born = t->born + t->row_base[i];
+  for (int64_t k = 0; k < n; k++)
+    if (born[rows[k]] >= ahead) rows[k] = 0;
+}
+
 /* Who has a row keeps it whatever is inserted, so that only those who have none
  * are, in the order of IDS. */
 ts_err ts_tbe_place(ts_tbe *t, int32_t feature, int32_t *rows, const void *ids,
-                    int64_t n, uint32_t batch) {
+                    int64_t n, uint32_t batch, uint32_t ahead) {
   const int32_t i = t->feature_table[feature];
   int64_t id[SOME], at[SOME], m = 0;
   uint32_t row[SOME];
   find_all(t->index[i], rows, ids, n);
+  if (!batch && ahead) hide(t, i, rows, n, ahead);
   for (int64_t k = 0; batch && k < n; k++) {
     if (!rows[k]) {
       memcpy(&id[m], (const char *)ids + 8 * k, 8);

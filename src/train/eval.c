@@ -146,6 +146,7 @@ ts_err ts_evaluate(ts_trainer *t, ts_source *source, ts_metrics_result *result,
   TS_TRY(ts_settle(t, ts_trainer_rest(t)));
   TS_TRY(ts_settle(t, ts_parallel_swap_averages(t->dense, t->compute)));
   if (t->training) ts_ebc_look_at_averages(t->ebc, t->step);
+  ts_ebc_hide_from(t->ebc, ts_trainer_first_learnt(t));
   averages = true;
   TS_TRY(ts_settle(t, pass_create(&p, source)));
   err = eval_pass(&p);

@@ -95,3 +95,18 @@ done:
   ts_mem_free(out);
   return err;
 }
+
+ts_err ts_run_forget_step(ts_run *r) {
+  ts_trainer *t = r->t;
+  bool any = false;
+  for (int32_t i = 0; i < r->config->n_tables; i++)
+    any |= ts_table_is_dynamic(&r->config->tables[i]);
+  if (!any) return TS_OK;
+  TS_DO(ts_settle(t, ts_trainer_rest(t)));
+  if (t->pipeline->fence) TS_DO(t->pipeline->fence(t));
+  const uint32_t ahead = ts_trainer_first_learnt(t);
+  const uint32_t next = ahead ? ahead : ts_ebc_n_learnt(t->ebc) + 1;
+  const uint32_t parts = (uint32_t)r->config->run.accumulate;
+  TS_DO(ts_settle(t, ts_ebc_forget_from(t->ebc, next - parts)));
+  return ts_trainer_place_again(t);
+}

@@ -76,6 +76,9 @@ ts_err ts_run_leave_out(ts_run *);
 /* evict.c: where it is time, ids of dynamic tables lose their rows.
  * Collective. */
 ts_err ts_run_evict(ts_run *);
+/* The step that was left out has brought no ids to dynamic tables.
+ * Collective. */
+ts_err ts_run_forget_step(ts_run *);
 /* Figures of dynamic tables' ids, for the log.  Collective. */
 ts_err ts_run_say_ids(ts_run *);
 

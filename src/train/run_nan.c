@@ -75,6 +75,7 @@ ts_err ts_run_leave_out(ts_run *r) {
         "step %lld: %s not finite, and run.max_skips = %lld steps were "
         "left out before",
         (long long)r->t->step + 1, what, (long long)r->config->run.max_skips);
+  if (!back) TS_DO(ts_run_forget_step(r));
   if (back) {
     TS_DO(roll_back(r, what));
   } else if (r->n_skipped == 1) {

@@ -206,7 +206,7 @@ static ts_err arrive(ts_state_ids *x, ts_ckpt *ckpt, int32_t i,
   const ts_table_config *c = &x->trainer->config->tables[i];
   const int64_t *start = starts_of(ckpt, c->name);
   d->shrinks = false;
-  TS_DO(ts_sights_read(ckpt, d, c));
+  TS_DO(ts_sights_read(ckpt, d, c, path));
   if (!start && x->may_lack) {
     lack(ckpt, d);
     return TS_OK;
@@ -286,6 +286,8 @@ static ts_err take_all(const ts_state_ids *x, const ts_ckpt *ckpt, bool anew) {
 ts_err ts_state_ids_take(ts_trainer *t, ts_ckpt *ckpt, bool anew) {
   if (!ckpt->arrived) return TS_OK;
   ts_state_ids *x = ckpt->arg;
+  for (int32_t i = 0; t->training && !anew && i < t->config->n_tables; i++)
+    ts_sights_note(&x->tables[i], &t->config->tables[i]);
   for (int32_t i = 0; i < t->config->n_tables; i++)
     if (x->tables[i].shrinks)
       TS_DO(ts_ids_shrink(ckpt, &x->tables[i], &t->config->tables[i],

@@ -25,6 +25,7 @@ typedef struct ts_ids {
   int32_t n_lists;         /* items before the weights */
   int32_t sights;          /* number of its item, of tables that admit */
   bool sights_known;       /* the file that is loaded has as many */
+  bool sights_differ;      /* it has more, or fewer */
   bool shrinks;            /* the file has more ids than the capacity */
   void **staged; /* (n_items) rows of more ids than the capacity, which
                     are chosen from once they are there; else NULL */
@@ -53,15 +54,20 @@ ts_err ts_ids_add_lists(ts_ckpt *, ts_state_ids *, int32_t i);
 bool ts_ids_can_shrink(const ts_table_config *);
 ts_err ts_ids_stage(ts_ckpt *, ts_ids *d, int64_t place);
 ts_err ts_ids_shrink(ts_ckpt *, ts_ids *d, const ts_table_config *c, ts_comm *);
-/* state_sights.c, of table D, which C describes; nothing where it admits all:
- * adds the item of its counts; what is to be written, as it was before batch
- * FIRST (0: after all); the value meta/sights/TABLE; what is to be read, where
- * CKPT's file has counts of the same size; after it is loaded those that it has
- * not are 0, and all with ANEW. */
+/* state_sights.c: counts of ids without a row, of table D, which C describes;
+ * nothing where it admits all.
+ * add: their item.  write: what this rank has of them is to be written, as it
+ * was before batch FIRST (0: after all).  say: value meta/sights/TABLE, their
+ * size.  read: they are to be read, where CKPT's file PATH has them of the same
+ * size; CKPT where its size makes no sense.  take: once it is loaded, those
+ * that the file has not are 0, and all with ANEW.  note: says so where the file
+ * has them of another size. */
 ts_err ts_sights_add(ts_ckpt *, ts_ids *d, const ts_table_config *c);
 ts_err ts_sights_write(ts_ckpt *, const ts_ids *d, uint32_t first);
 ts_err ts_sights_say(ts_ckpt *, const ts_table_config *c);
-ts_err ts_sights_read(ts_ckpt *, ts_ids *d, const ts_table_config *c);
+ts_err ts_sights_read(ts_ckpt *, ts_ids *d, const ts_table_config *c,
+                      const char *path);
+void ts_sights_note(const ts_ids *d, const ts_table_config *c);
 void ts_sights_take(const ts_ids *d, const ts_ckpt *, bool anew);
 /* *N: how many ids of dynamic TABLE checkpoint PATH has, whose values CKPT has;
  * CKPT error where it says nothing of them.  Local. */

@@ -48,27 +48,43 @@ ts_err ts_sights_say(ts_ckpt *ckpt, const ts_table_config *c) {
   return ts_ckpt_add_value(ckpt, path, TS_I64, 1, &lines);
 }
 
-ts_err ts_sights_read(ts_ckpt *ckpt, ts_ids *d, const ts_table_config *c) {
-  char path[1024];
-  if (!ts_table_admits(c)) return TS_OK;
-  ts_ckpt_item *item = &ckpt->items[d->sights];
-  lines_path(path, c);
-  const ts_ckpt_value *v = ts_ckpt_value_of(ckpt, path);
-  const int64_t *lines = v && v->dtype == TS_I64 && v->n == 1 ? v->ptr : NULL;
-  item->n_read = 0;
-  d->sights_known = lines && *lines == ts_table_sketch_lines(c);
-  if (lines && *lines > 0 && *lines < INT64_MAX / LINE_WORDS)
-    item->cols = *lines * LINE_WORDS;
-  if (lines && !d->sights_known)
-    ts_note(
-        "table %s: the checkpoint has other admit.sketch_mib: sights of ids "
-        "without a row are counted anew",
-        c->name);
+/* LINES of the value of PATH's file; 0: it has none. */
+static ts_err lines_of(int64_t *lines, const ts_ckpt *ckpt,
+                       const ts_table_config *c, const char *path) {
+  char name[1024];
+  lines_path(name, c);
+  const ts_ckpt_value *v = ts_ckpt_value_of(ckpt, name);
+  const int64_t most = INT64_MAX / (TS_INDEX_PARTS * TS_ADMIT_LINE);
+  *lines = 0;
+  if (!v) return TS_OK;
+  if (v->dtype == TS_I64 && v->n == 1) *lines = *(const int64_t *)v->ptr;
+  if (*lines > 0 && *lines <= most) return TS_OK;
+  return ts_fail(TS_ERR_CKPT, "%s: the sights of table %s are damaged", path,
+                 c->name);
+}
+
+ts_err ts_sights_read(ts_ckpt *ckpt, ts_ids *d, const ts_table_config *c,
+                      const char *path) {
+  int64_t lines;
   ts_admit *a = admit_of(d);
+  if (!ts_table_admits(c)) return TS_OK;
+  TS_DO(lines_of(&lines, ckpt, c, path));
+  ts_ckpt_item *item = &ckpt->items[d->sights];
+  item->n_read = 0;
+  if (lines) item->cols = lines * LINE_WORDS;
+  d->sights_known = lines == ts_table_sketch_lines(c);
+  d->sights_differ = lines && !d->sights_known;
   if (!d->sights_known || !a) return TS_OK;
   const ts_admit_spec *spec = ts_admit_spec_of(a);
   return ts_ckpt_add_piece(item, false, true, spec->first_part, spec->n_parts,
                            ts_admit_counts(a));
+}
+
+void ts_sights_note(const ts_ids *d, const ts_table_config *c) {
+  if (d->sights_differ)
+    ts_note("table %s: the checkpoint's counts of ids without a row are of "
+            "another size (admit.sketch_mib, or the capacity): they begin anew",
+            c->name);
 }
 
 void ts_sights_take(const ts_ids *d, const ts_ckpt *ckpt, bool anew) {

@@ -63,6 +63,19 @@ for pipeline in base fused_sparse_dist prefetch; do
     check "$pipeline: the same rows at step $step" same_rows n2 $pipeline
   done
 done
+# Evaluations see no ids of steps to come.
+looks="--set data.eval=data.h5 --set run.eval_every=10 --set table_defaults.evict.kind=none --set tables.a.capacity=3000 --set tables.b.capacity=3000 --set tables.c.capacity=2000"
+evals() { grep '"eval":true' "$work/$1/metrics.jsonl" | sed 's/"\(samples_per_s\|seconds\)":[^,}]*//'; }
+same_evals() { evals "$1" > "$work/x"; evals "$2" > "$work/y"; [ "$(wc -l < "$work/x")" = 4 ] && cmp -s "$work/x" "$work/y"; }
+for least in 1 2; do
+  set="$looks --set table_defaults.admit.min_count=$least --set tables.b.admit.min_count=$least --set tables.c.admit.min_count=$least"
+  [ $least = 1 ] && set="$set --set table_defaults.admit.window_steps=0 --set tables.c.admit.window_steps=0 --set tables.c.admit.sketch_mib=0"
+  check "evaluations, min_count $least" go 2 look${least}base $set --set pipeline.kind=base
+  for pipeline in sparse_dist prefetch; do
+    check "evaluations, min_count $least, $pipeline" go 2 look$least$pipeline $set --set pipeline.kind=$pipeline
+    check "the same, min_count $least, $pipeline" same_evals look${least}base look$least$pipeline
+  done
+done
 # A step counts once, whole or in parts.
 for n in 1 3; do
   for parts in 2 3; do
@@ -108,7 +121,7 @@ check "fewer ids of c have rows: $(counts n2 c), not $(counts every c)" test "$(
 # What is counted of ids without a row goes on where it can.
 cp -r "$work/part23" "$work/other"
 check "another sketch" sh -c '"$@" > "$0"' "$work/out" ${MPIRUN:-mpirun} -q -n 2 "$TESSERA" train "$work/met.deck" --set run.output="$work/other" --set tables.c.admit.sketch_mib=2
-check "it begins anew" grep -q "table c: the checkpoint has other admit.sketch_mib" "$work/out"
+check "it begins anew" grep -q "table c: the checkpoint.s counts of ids without a row are of another size" "$work/out"
 cp -r "$work/every" "$work/begun"
 rm "$work/begun/checkpoints/"*40.h5
 check "a checkpoint of a run that admitted all" go 2 begun --set tables.c.capacity=2000 --set tables.b.capacity=3000 --set tables.a.capacity=4000

@@ -65,8 +65,7 @@ while read -r case ranks kill options <&3; do
       # shellcheck disable=SC2086
       set -- $options
       # shellcheck disable=SC2086
-      check "case $case (seed $seed), $t: $kill $options" $python "$srcdir/tests/run/evict.py" "$work/data.h5" "$file" 64 $steps $t "$kill" "$1" "$2" "$3" "$4" "$5" 1 > "$work/out"
-      cat "$work/out"
+      check "case $case (seed $seed), $t: $kill $options" $python "$srcdir/tests/run/evict.py" "$work/data.h5" "$file" 64 $steps $t "$kill" "$1" "$2" "$3" "$4" "$5" 1
     done
     rm -r "$work/run$case"
     continue

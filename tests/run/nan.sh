@@ -12,7 +12,7 @@ batch() { # number, "bad" or nothing
     k=$(($1 * 8 + i))
     x=0.$((k % 9)),0.$((k % 7)),0.5
     [ -z "$2" ] || x=3e38,-3e38,3e38
-    echo "$((k % 3 == 0)),$x,$((k % 11)),$((k % 5)),$((k % 3)),$((k % 6)),$((k % 8)),$((k % 4))"
+    echo "$((k % 3 == 0)),$x,$(((k * 7 + k / 5) % 31)),$((k % 5)),$((k % 3)),$((k % 6)),$((k % 8)),$((k % 4))"
   done
 }
 data() { # file, batches: a number, or bad
@@ -54,6 +54,15 @@ for n in 1 2; do
   check "at once" said skip$n 'step 5: the loss is not finite; the batch is left out'
   check "counted" said skip$n 'NOTE: 1 steps were left out'
   check "in the metrics, too" grep -q '"step":10,.*"skipped":1' "$work/skip$n/metrics.jsonl"
+
+  # Nor are its ids.
+  for of in ids met; do
+    eval "set=\$$of"
+    check "good $of on $n" train $n good$of$n $(csv good.csv) $set
+    check "skip $of on $n" train $n skip$of$n $(csv bad.csv) $set --set run.on_nan=skip
+    check "as if the batch's $of were not there, on $n" same_bits "$(newest good$of$n)" "$(newest skip$of$n)"
+    check "none of its $of, on $n" h5diff -q "$(newest good$of$n)" "$(newest skip$of$n)" /dynamic /dynamic
+  done
 
   # Step 5 is bad: back to step 3, whose next batch is then the sixth.
   check "as without batches 4 and 5, on $n" train $n without$n $(csv back.csv)
@@ -97,7 +106,6 @@ done
 # Records.
 { echo $head; batch 1 ""; echo "1,0.1,abc,0.5,1,1,1,1,1,1"; echo "1,0.1"; batch 2 ""; batch 3 ""; batch 4 ""; } > "$work/lines.csv"
 lines="$(csv lines.csv) --set run.steps=4"
-met="$ids --set table_defaults.admit.min_count=2"
 for n in 1 2; do
   fails 3 'lines.csv:10: ' train $n r$n $lines
   check "skip on $n" train $n r$n $lines --set data.on_bad_record=skip

@@ -238,9 +238,9 @@ static void as_bytes(char *data, ts_serve_entry *e) {
   e->kind = TS_PART_BYTES;
   e->rows *= 8;
 }
-/* Ids that neither file has rows of. */
+/* Ids that neither file has rows of, with such that they have behind them. */
 static void as_others(char *data, ts_serve_entry *e) {
-  for (int64_t i = 0; i < e->rows; i++) data[8 * i] ^= 1;
+  for (int64_t i = 0; i < e->rows - 10; i++) data[8 * i] ^= 1;
 }
 static void first_is_beyond(char *data, ts_serve_entry *e) {
   const int64_t beyond = 1 << 20;

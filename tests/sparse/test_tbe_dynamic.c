@@ -72,7 +72,7 @@ static void draw(uint64_t *seed, int64_t m, int64_t among) {
 
 static void check_place(world *w, int feature, int64_t m, uint32_t batch) {
   rows[m] = -5;
-  ck_assert_ok(ts_tbe_place(w->tbe, feature, rows, bytes + 1, m, batch));
+  ck_assert_ok(ts_tbe_place(w->tbe, feature, rows, bytes + 1, m, batch, 0));
   ck_assert_int_eq(rows[m], -5);
   for (int64_t k = 0; k < m; k++) {
     int32_t *row = &w->row[places[k]];
@@ -127,7 +127,8 @@ TS_TEST(full) {
   draw(&seed, N, POOL);
   for (; w.n < CAPACITY || w.row[places[first]]; first++)
     if (!w.row[places[first]]) w.row[places[first]] = ++w.n;
-  ck_assert_int_eq(ts_tbe_place(w.tbe, 0, rows, bytes + 1, N, 1), TS_ERR_NOMEM);
+  ck_assert_int_eq(ts_tbe_place(w.tbe, 0, rows, bytes + 1, N, 1, 0),
+                   TS_ERR_NOMEM);
   snprintf(said, sizeof said, "there is no row for id %lld (capacity = 2500",
            (long long)id_of(places[first]));
   ck_assert_ptr_nonnull(strstr(ts_err_message(), said));
