@@ -278,6 +278,9 @@ ts_err ts_bench_tbe(const ts_args *a) {
   TS_TRY(fill(&c, &o));
   const bool host = !strcmp(o.backend, "host");
   const ts_device_options options = {.serial = host, .n_threads = c.threads};
+  if (o.dynamic && (!host || o.sweep))
+    TS_THROW(TS_ERR_USAGE,
+             "bench tbe: dynamic = 1 is of backend = host, without sweep");
   TS_TRY(ts_device_create(&c.device, o.backend, &options));
   TS_TRY(ts_lane_create(c.device, &c.lane, "compute", TS_LANE_COMPUTE));
   TS_TRY(host && !o.sweep ? run_all(&c, &o) : run_device(&c, &o));

@@ -125,7 +125,11 @@ check "it begins anew" grep -q "table c: the checkpoint.s counts of ids without 
 cp -r "$work/every" "$work/begun"
 rm "$work/begun/checkpoints/"*40.h5
 check "a checkpoint of a run that admitted all" go 2 begun --set tables.c.capacity=2000 --set tables.b.capacity=3000 --set tables.a.capacity=4000
-check "weights of another run" go 2 from --set checkpoint.init_from="$work/n1/checkpoints"
+check "weights of another run" go 2 from --set checkpoint.init_from="$work/n1/checkpoints" --set run.steps=1
+# Of one step alone: at most 640 ids of b in 4 counters each.
+sights() { $python -c 'import h5py, numpy, sys; print(int(h5py.File(sys.argv[1])["dynamic/b/sights"][:].view(numpy.uint8).sum()))' "$work/$1"; }
+[ -z "$python" ] || check "counts begin anew: $(sights from/checkpoints/step-00000001.h5), and had been $(sights n1/$last)" \
+  test "$(sights from/checkpoints/step-00000001.h5)" -le 2560 -a "$(sights "n1/$last")" -gt 5120
 fails() { # CODE PATTERN command...
   want=$1; pattern=$2; shift 2
   "$@" > "$work/out" 2> "$work/err"; code=$?
