@@ -55,8 +55,9 @@ for n in 1 2; do
   check "counted" said skip$n 'NOTE: 1 steps were left out'
   check "in the metrics, too" grep -q '"step":10,.*"skipped":1' "$work/skip$n/metrics.jsonl"
 
-  # Nor are its ids.
-  for of in ids met; do
+  # Nor are its ids, also of a step in parts.
+  parts="$met --set run.accumulate=2 --set pipeline.kind=prefetch"
+  for of in ids met parts; do
     eval "set=\$$of"
     check "good $of on $n" train $n good$of$n $(csv good.csv) $set
     check "skip $of on $n" train $n skip$of$n $(csv bad.csv) $set --set run.on_nan=skip
