@@ -23,12 +23,12 @@ typedef struct ts_ids {
   int32_t first;           /* number of its item of ids; those of seen and
                               last, weights, states of optimizers follow it */
   int32_t n_lists;         /* items before the weights */
-  int32_t sights;          /* number of its item, of tables that admit */
-  bool sights_known;       /* the file that is loaded has as many */
-  bool sights_differ;      /* it has more, or fewer */
+  int32_t sights;          /* number of the item of its counts, if it admits */
+  bool sights_known;       /* the file that is loaded has them, of this size */
+  bool sights_differ;      /* it has them of another size */
   bool shrinks;            /* the file has more ids than the capacity */
-  void **staged; /* (n_items) rows of more ids than the capacity, which
-                    are chosen from once they are there; else NULL */
+  void **staged; /* (n_items) where it shrinks: the file's rows, of which some
+                    go to the table; else NULL */
   int32_t n_items;
 } ts_ids;
 
@@ -47,10 +47,11 @@ ts_err ts_state_ids_add(ts_trainer *, ts_ckpt *);
 /* Adds table I's items of its ids, of which the other items of it come after:
  * ids, and where it evicts how often and when they were met. */
 ts_err ts_ids_add_lists(ts_ckpt *, ts_state_ids *, int32_t i);
-/* state_shrink.c, where the file has more ids than the capacity of D, C's
- * table, which evicts.  stage: PLACE's items are read into memory of the
- * checkpoint. shrink: of all ranks' ids those that C's evict keeps have rows
- * now, and D has them alone.  Collective. */
+/* state_shrink.c: the file has more ids than table D, which C describes, has
+ * rows.  can_shrink: its evict says which stay.  stage: this rank's, from PLACE
+ * of the file on, are to be read beside the table.  shrink: once they are, D
+ * has those that a look would keep, and they are in the table's rows from 1 on.
+ * MEMORY.  shrink is Collective. */
 bool ts_ids_can_shrink(const ts_table_config *);
 ts_err ts_ids_stage(ts_ckpt *, ts_ids *d, int64_t place);
 ts_err ts_ids_shrink(ts_ckpt *, ts_ids *d, const ts_table_config *c, ts_comm *);
