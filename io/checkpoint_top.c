@@ -133,14 +133,15 @@ static void offer(ts_top *x, ts_found f) {
   if (x->n == 2 * x->k) sort(x);
 }
 
-/* What is no number is the longest: it is to be seen. */
+/* A norm that is not a number counts as the greatest, so that it is seen. */
 static double norm_of(const float *w, int64_t dim) {
   double sum = 0;
   for (int64_t i = 0; i < dim; i++) sum += (double)w[i] * w[i];
   return isnan(sum) ? (double)INFINITY : sqrt(sum);
 }
 
-/* Where ids were counted rows are read of the first ones alone. */
+/* If ids were counted, their order is known without their rows: rows are read
+ * later, and of the first ids alone. */
 static ts_err look_at(ts_top *x, int64_t row0, int64_t n, int64_t *lists,
                       float *w) {
   const bool counted = x->seen.there;

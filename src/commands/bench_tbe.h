@@ -40,8 +40,9 @@ void ts_tbe_case_touch(ts_tbe_case *, int k); /* rows, entries of batch K */
 void ts_tbe_case_print(const ts_tbe_case *, double threads,
                        const char *machine);
 ts_tbe_input ts_tbe_case_input(const ts_tbe_case *, int i);
-/* What is measured next, the I-th, finds other rows in the caches; forward and
- * backward of batch I in ms; of the host. */
+/* cool: fills the caches with other rows, so that the I-th measurement does not
+ * find its own there.  time: ms of batch I's forward and backward pass.  On the
+ * host. */
 void ts_tbe_case_cool(ts_tbe_case *, int i);
 ts_err ts_tbe_case_time(ts_tbe_case *, int i, double *forward,
                         double *backward);

@@ -22,5 +22,6 @@ bool ts_given_is_missing(const ts_config *, ts_given *);
  * can't be read.  SCRATCH is of use to words of several columns. */
 int64_t ts_given_row(const ts_serve_state *, const ts_serve_feature *x,
                      ts_given *, ts_str *scratch);
-/* What a missing id is where that is a word, too; false: it can't be one. */
+/* *ROW: the row of a missing id, where missing counts as a word of its own;
+ * false: X's ids are no words. */
 bool ts_missing_row(const ts_serve_feature *x, int64_t *row);

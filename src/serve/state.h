@@ -49,7 +49,7 @@ typedef struct ts_serve_feature {
   const float *position; /* (max_length) weights by position; NULL */
 } ts_serve_feature;
 
-/* Of a table, dynamic or not. */
+/* How a dynamic table's rows are found; empty for other tables. */
 typedef struct ts_serve_dynamic {
   ts_serve_keys keys;
   char *rows; /* made of a file and a delta that has other ids; or NULL */

@@ -16,7 +16,7 @@ typedef struct ts_part {
   ts_serve_entry entry;
 } ts_part;
 
-/* Of a table: the keys of its rows, ascending; NULL: it is not dynamic. */
+/* The keys of a table's rows, ascending; NULL: it is not dynamic. */
 typedef struct ts_part_keys {
   uint64_t *key;
   int64_t n;

@@ -18,9 +18,9 @@
 
 enum { DIGIT_BITS = 12, DIGITS = 1 << DIGIT_BITS, TOP = 60 };
 
-/* What a rank counts for ts_ids_figures.  counts[b]: ids, of the first SAMPLE
- * by key, that a find meets in the (b + 1)-th bucket; counts[BUCKETS]: all ids.
- */
+/* A rank's counts for ts_ids_figures (FIGURES).  counts[b], b below BUCKETS:
+ * ids that a find meets in the (b + 1)-th bucket, of the first SAMPLE by key;
+ * counts[BUCKETS]: all ids. */
 enum { SAMPLE = 1 << 16, BUCKETS = 64, FIGURES = BUCKETS + 1 };
 
 /* A table, and this rank's shard of it. */

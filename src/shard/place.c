@@ -7,7 +7,7 @@
 #include "sparse/index.h"
 #include "sparse/row_optim.h"
 
-/* Of sparse/admit.h, for an id. */
+/* Bytes of the sketch of sparse/admit.h, for each row of the capacity. */
 static int64_t sketch_bytes(const ts_table_config *t) {
   const int64_t line = (int64_t)TS_INDEX_PARTS * TS_ADMIT_LINE;
   if (!ts_table_admits(t)) return 0;

@@ -19,7 +19,7 @@ typedef struct ts_admit_step {
   int64_t n_slots; /* a power of two, more than n */
 } ts_admit_step;
 
-/* Of steps[0..n) the first n_counted are in the counts. */
+/* The counts have the first n_counted of steps[0..n), and no others. */
 struct ts_admit {
   ts_admit_spec spec;
   uint8_t *counts;

@@ -24,8 +24,9 @@ enum { TS_ADMIT_AHEAD = 16, TS_ADMIT_LINE = 64 };
 
 typedef struct ts_admit ts_admit;
 
-/* Of parts [first_part, first_part + n_parts), LINES for each; an id gets a row
- * in the LEAST-th step that it is met in, at most 255.  All counts are 0. */
+/* The sketch has LINES lines for each of the parts [first_part, first_part +
+ * n_parts).  An id gets a row in the LEAST-th step that it is met in, at most
+ * 255.  All counts begin at 0. */
 typedef struct ts_admit_spec {
   int32_t first_part, n_parts;
   int64_t lines;

@@ -6,17 +6,7 @@
 # seconds: 240
 . "$srcdir/tests/support/common.sh"
 not_sanitized
-run() { n=$1; shift; ${MPIRUN:-mpirun} -q -n "$n" "$TESSERA" "$@"; }
-cat > "$work/plain.deck" <<'DECK'
-run = { steps = 1; threads = 1; };
-data = { format = "synthetic"; global_batch = 64;
-         synthetic = { samples = 3000; eval_samples = 300; zipf = 1.05; pooling = 5; }; };
-table_defaults = { dim = 16; };
-tables = ( { name = "a"; rows = 4000; features = ["fa"]; },
-  { name = "b"; rows = 3000; features = ["fb", "fc"]; },
-  { name = "c"; rows = 2000; features = ["fd"]; weighted = true; } );
-model = { kind = "dlrm"; dense_features = 4; dense_arch = [16, 16]; over_arch = [16, 1]; };
-DECK
+. "$srcdir/tests/support/ids.sh"
 cat > "$work/met.deck" <<'DECK'
 run = { steps = 40; log_every = 1; threads = 1; };
 data = { train = "data.h5"; format = "dataset"; global_batch = 64; };
@@ -32,20 +22,11 @@ checkpoint = { every = 10; keep = 10; };
 sharding = { topology = "default"; };
 DECK
 go() { n=$1; folder=$2; shift 2; run "$n" train "$work/met.deck" --quiet --set run.output="$work/$folder" "$@"; }
-lines() { grep '"evict"' "$work/$1/metrics.jsonl"; }
-same_lines() { lines "$1" > "$work/x"; lines "$2" > "$work/y"; [ -s "$work/x" ] && cmp -s "$work/x" "$work/y"; }
-last=checkpoints/step-00000040.h5
-emb=model/sparse_arch.embedding_bag_collection.embedding_bags
-same_sets() { # A B datasets..., of both runs' last checkpoints
-  one=$work/$1/$last; other=$work/$2/$last; shift 2
-  for path; do h5diff "$one" "$other" "$path" "$path" > /dev/null || return 1; done
-}
 same_ids() { # of both runs, the ids and what is counted of others
   for table in a b c; do same_sets "$1" "$2" dynamic/$table/ids dynamic/$table/sights meta/dynamic/$table || return 1; done
   for table in a b; do same_sets "$1" "$2" dynamic/$table/seen dynamic/$table/last || return 1; done
 }
-same_rows() { same_sets "$1" "$2" $emb.a.weight $emb.b.weight $emb.c.weight; }
-check "data" run 1 generate "$work/plain.deck" --quiet --out "$work/data.h5"
+check "data" ids_data
 for n in 1 2 3 4; do check "$n ranks" go $n n$n; done
 for n in 2 3 4; do
   check "as many on 1 and $n ranks" same_lines n1 n$n
@@ -95,10 +76,6 @@ for at in 20 21 23; do
   check "from step $at: the same rows" same_rows n2 on${at}2
 done
 # A plain model of it, and of the sketch.
-python=
-for p in /usr/bin/python3 python3; do
-  [ -n "$python" ] || { $p -c 'import h5py, numpy' 2> /dev/null && python=$p; }
-done
 model() { folder=$1; shift; $python "$srcdir/tests/run/evict.py" "$work/data.h5" "$work/$folder/$last" 64 40 "$@"; }
 counts() { h5dump -d dynamic/$2/ids "$work/$1/$last" | sed -n 's/.*SIMPLE { ( \([0-9]*\).*/\1/p' | head -1; }
 if [ -n "$python" ]; then
@@ -136,6 +113,19 @@ fails() { # CODE PATTERN command...
   check "code $want for $pattern, not $code" test $code = "$want"
   check "$pattern is said" grep -q -e "$pattern" "$work/err"
 }
+# A checkpoint whose counts have a size that makes no sense.
+if [ -n "$python" ]; then
+  for lines in -1 0 4611686018427387904; do
+    rm -rf "$work/bad"; cp -r "$work/part23" "$work/bad"
+    $python -c 'import glob, h5py, sys
+for path in glob.glob(sys.argv[1] + "/checkpoints/step-*.h5"):
+    with h5py.File(path, "r+") as f:
+        f.attrs.pop("sealed", None)
+        if "meta/sights/a" in f: f["meta/sights/a"][...] = int(sys.argv[2])
+        else: f["meta/sights"].attrs["a"] = int(sys.argv[2])' "$work/bad" "$lines"
+    fails 4 'the sights of table a are damaged' go 2 bad
+  done
+fi
 fails 2 'admit is for rows = "dynamic"' run 1 train "$work/plain.deck" --check --set table_defaults.admit.min_count=2
 fails 2 'admit.window_steps and admit.sketch_mib need' go 1 none --set table_defaults.admit.min_count=1
 passed

@@ -4,17 +4,7 @@
 # pipeline, and over restarts on other numbers of ranks.  seconds: 300
 . "$srcdir/tests/support/common.sh"
 not_sanitized
-run() { n=$1; shift; ${MPIRUN:-mpirun} -q -n "$n" "$TESSERA" "$@"; }
-cat > "$work/plain.deck" <<'DECK'
-run = { steps = 1; threads = 1; };
-data = { format = "synthetic"; global_batch = 64;
-         synthetic = { samples = 3000; eval_samples = 300; zipf = 1.05; pooling = 5; }; };
-table_defaults = { dim = 16; };
-tables = ( { name = "a"; rows = 4000; features = ["fa"]; },
-  { name = "b"; rows = 3000; features = ["fb", "fc"]; },
-  { name = "c"; rows = 2000; features = ["fd"]; weighted = true; } );
-model = { kind = "dlrm"; dense_features = 4; dense_arch = [16, 16]; over_arch = [16, 1]; };
-DECK
+. "$srcdir/tests/support/ids.sh"
 cat > "$work/lost.deck" <<'DECK'
 run = { steps = 40; log_every = 1; threads = 1; };
 data = { train = "data.h5"; format = "dataset"; global_batch = 64; };
@@ -29,20 +19,11 @@ checkpoint = { every = 10; keep = 10; };
 sharding = { topology = "default"; };
 DECK
 go() { n=$1; folder=$2; shift 2; run "$n" train "$work/lost.deck" --quiet --set run.output="$work/$folder" "$@"; }
-lines() { grep '"evict"' "$work/$1/metrics.jsonl"; }
-same_lines() { lines "$1" > "$work/x"; lines "$2" > "$work/y"; [ -s "$work/x" ] && cmp -s "$work/x" "$work/y"; }
-last=checkpoints/step-00000040.h5
-emb=model/sparse_arch.embedding_bag_collection.embedding_bags
-same_sets() { # A B datasets..., of both runs' last checkpoints
-  one=$work/$1/$last; other=$work/$2/$last; shift 2
-  for path; do h5diff "$one" "$other" "$path" "$path" > /dev/null || return 1; done
-}
 same_ids() { for table in a b c; do same_sets "$1" "$2" dynamic/$table/ids dynamic/$table/seen dynamic/$table/last meta/dynamic/$table || return 1; done; }
-same_rows() { same_sets "$1" "$2" $emb.a.weight $emb.b.weight $emb.c.weight; }
 gone() { # some ids lost their rows, and some were kept
   lines "$1" | awk -F'[:,}]' '{ for (i = 1; i < NF; i++) { if ($i ~ /"evicted"/) e += $(i + 1); if ($i ~ /"ids"/) n += $(i + 1) } } END { exit !(e > 100 && n > 100) }'
 }
-check "data" run 1 generate "$work/plain.deck" --quiet --out "$work/data.h5"
+check "data" ids_data
 for kind in lru lfu ttl; do
   set="--set table_defaults.evict.kind=$kind"
   [ $kind = ttl ] && set="$set --set table_defaults.evict.ttl=7 --set table_defaults.evict.keep=0.9 --set tables.a.capacity=3000 --set tables.b.capacity=3000 --set tables.c.capacity=2000"
@@ -77,10 +58,6 @@ for kind in lru lfu ttl; do
   done
 done
 # A plain model of what is evicted.
-python=
-for p in /usr/bin/python3 python3; do
-  [ -n "$python" ] || { $p -c 'import h5py, numpy' 2> /dev/null && python=$p; }
-done
 model() { kind=$1; folder=$2; shift 2; $python "$srcdir/tests/run/evict.py" "$work/data.h5" "$work/$folder/$last" 64 40 "$@"; }
 if [ -n "$python" ]; then
   for kind in lru lfu; do

@@ -7,10 +7,7 @@
 . "$srcdir/tests/support/common.sh"
 not_sanitized
 needs_faults
-python=
-for p in /usr/bin/python3 python3; do
-  [ -n "$python" ] || { $p -c 'import h5py, numpy' 2> /dev/null && python=$p; }
-done
+. "$srcdir/tests/support/ids.sh"
 [ -n "$python" ] || { echo "python3 with h5py and numpy is not here"; exit 77; }
 n=12
 [ "${TESSERA_SWEEP-}" = long ] && n=1000
@@ -35,7 +32,7 @@ model = { kind = "dlrm"; dense_features = 4; dense_arch = [8, 4]; over_arch = [4
 checkpoint = { keep = 2; };
 sharding = { topology = "default"; };
 DECK
-check "data" ${MPIRUN:-mpirun} -q -n 1 "$TESSERA" generate "$work/plain.deck" --quiet --out "$work/data.h5"
+check "data" run 1 generate "$work/plain.deck" --quiet --out "$work/data.h5"
 
 # A line for each piece: case, ranks, options of the piece, KILL (rank:step,
 # or none); and of each case, last, the plain model's arguments.
