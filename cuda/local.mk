@@ -11,6 +11,7 @@ cuda_sources = \
   cuda/runtime/graph_memory.cu cuda/runtime/memory.cu cuda/runtime/notes.cu \
   cuda/runtime/reach.cu cuda/runtime/reduce_ranks.cu cuda/runtime/span.cu \
   cuda/sparse/cache.cu cuda/sparse/entries.cu cuda/sparse/lookup.cu \
+  cuda/sparse/mirror.cu \
   cuda/sparse/row_average.cu cuda/sparse/row_place.cu cuda/sparse/row_plain.cu cuda/sparse/row_stage.cu \
   cuda/sparse/row_update.cu \
   cuda/sparse/sort.cu cuda/sparse/weight_grad.cu \

@@ -24,6 +24,7 @@ static ts_err host_kernels(ts_kernels *k, const char *isa) {
   ts_pack_kernels_host(k);
   ts_view_kernels_host(k);
   ts_entry_kernels_host(k);
+  ts_mirror_kernels_host(k);
   ts_sparse_kernels_ref(k);
   ts_unpack_kernels_host(k);
   ts_flat_kernels_host(k);

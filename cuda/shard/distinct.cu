@@ -151,6 +151,7 @@ static __global__ void ts_distinct_fill_kernel(ts_distinct_work w) {
 
 static __device__ __forceinline__ uint32_t ts_row_part(const ts_distinct &d,
                                                        int64_t id) {
+  if (d.hashed) return (uint32_t)ts_index_shard(id, d.n_parts);
   return (uint32_t)ts_last_at(d.n_parts, id,
                               [&](int32_t k) { return d.row0[k]; });
 }
@@ -250,7 +251,7 @@ static ts_err launch(const ts_distinct_args *a, const ts_distinct_work &w,
                       (size_t)(a->features[f].mask + 1) * 4));
   TS_DO(TS_CUDA_LAUNCH(ts_distinct_insert_kernel, shape, w));
   TS_DO(
-     TS_CUDA_LAUNCH(ts_distinct_number_kernel, ts_pack_rows(w.n_features), w));
+      TS_CUDA_LAUNCH(ts_distinct_number_kernel, ts_pack_rows(w.n_features), w));
   TS_DO(TS_CUDA_LAUNCH(ts_distinct_fill_kernel, shape, w));
   for (int32_t f = 0; f < a->n_features; f++) TS_DO(order(w, a->features[f]));
   return TS_OK;

@@ -27,6 +27,7 @@ static __global__ void ts_bags_check_kernel(const ts_pack_feature *features,
        f += (int32_t)gridDim.y) {
     const ts_jagged &j = features[f].bags;
     const uint64_t rows = (uint64_t)features[f].rows;
+    if (features[f].rows == TS_ROWS_DYNAMIC) continue;
     ts_each<TS_SCAN_BLOCK>(j.n_ids, [&](int64_t k) {
       if ((uint64_t)j.ids[k] < rows) return;
       int64_t before = 0;
@@ -119,6 +120,7 @@ static __global__ void ts_pack_measure_kernel(ts_pack_work w) {
 static __device__ __forceinline__ int32_t ts_part_of(const ts_pack_split &x,
                                                      const ts_pack_part *parts,
                                                      int64_t id) {
+  if (x.hashed) return ts_index_shard(id, x.n_parts);
   if (x.block) return (int32_t)(id / x.block);
   return ts_last_at(x.n_parts, id, [=](int32_t k) { return parts[k].row0; });
 }
@@ -185,6 +187,10 @@ static __device__ __forceinline__ void ts_store_row(const ts_layout &to,
   if (to.id_bytes == 1) ((uint8_t *)to.rows)[n] = (uint8_t)row;
   if (to.id_bytes == 2) ((uint16_t *)(void *)to.rows)[n] = (uint16_t)row;
   if (to.id_bytes == 4) ((int32_t *)(void *)to.rows)[n] = (int32_t)row;
+  if (to.id_bytes == 8) { /* at multiples of 4 */
+    ((uint32_t *)(void *)to.rows)[2 * n] = (uint32_t)row;
+    ((uint32_t *)(void *)to.rows)[2 * n + 1] = (uint32_t)((uint64_t)row >> 32);
+  }
 }
 static __device__ __forceinline__ uint16_t ts_place_in_bag(int64_t place) {
   return place < UINT16_MAX ? (uint16_t)place : UINT16_MAX;

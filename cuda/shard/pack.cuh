@@ -9,7 +9,9 @@
 #include "cuda/runtime/scan.cuh"
 
 extern "C" {
+#include "base/table_config.h"
 #include "shard/pack.h"
+#include "sparse/index.h"
 }
 
 /* N items of each of ROWS rows. */

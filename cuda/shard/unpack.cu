@@ -70,10 +70,9 @@ static __global__ void __launch_bounds__(TS_UNPACK_THREADS)
 
 /* Ids of part I's section before it; notes where the section's sum is not what
  * it must be.  All threads of the block. */
-static __device__ __forceinline__ int64_t
-ts_unpack_before(const ts_unpack_args &a, const ts_unpack_part &p, int64_t i,
-                 const uint32_t *totals,
-                 uint32_t (*sums)[TS_UNPACK_THREADS / 32]) {
+static __device__ __forceinline__ int64_t ts_unpack_before(
+    const ts_unpack_args &a, const ts_unpack_part &p, int64_t i,
+    const uint32_t *totals, uint32_t (*sums)[TS_UNPACK_THREADS / 32]) {
   uint32_t n = 0, all;
   for (int64_t k = threadIdx.x; k < p.n_before; k += TS_UNPACK_THREADS)
     n += totals[i - 1 - k];
@@ -147,7 +146,7 @@ static __device__ __forceinline__ void ts_unpack_ids(const ts_unpack_args &a,
     const int64_t first = p.first_id > from ? p.first_id : from;
     if (p.first_id >= to) return;
     for (int64_t k = first + threadIdx.x; k < end; k += TS_UNPACK_THREADS) {
-      a.rows[k] = ts_unpack_row(p, k - p.first_id);
+      if (p.id_bytes) a.rows[k] = ts_unpack_row(p, k - p.first_id);
       if (p.weights) a.weights[k] = __ldg(p.weights + (k - p.first_id));
       if (p.positions) a.positions[k] = __ldg(p.positions + (k - p.first_id));
     }

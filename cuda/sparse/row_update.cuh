@@ -73,8 +73,10 @@ __device__ inline void ts_row_store(const ts_row_place &r, int64_t at,
   }
   uint32_t words[4];
   ts_quad_16 v;
-  ts_philox_words(words, (uint64_t)(t.first_row + key - t.base), r.step,
-                  t.first_quad + column / 4, t.rounding_key);
+  const int64_t row =
+      r.row_id ? __ldg(r.row_id + key) : t.first_row + key - t.base;
+  ts_philox_words(words, (uint64_t)row, r.step, t.first_quad + column / 4,
+                  t.rounding_key);
   for (int k = 0; k < 4; k++)
     v.x[k] = r.dtype == TS_BF16 ? ts_round_bf16(q.x[k].x, words[k])
                                 : ts_round_f16(q.x[k].x, words[k]);

@@ -54,6 +54,7 @@ struct ts_row_place {
   const ts_row_table *table; /* (n_tables) */
   int32_t n_tables;
   uint32_t step;
+  const int64_t *row_id; /* (rows) of dynamic tables, or NULL */
   /* Places from first_line on lie shift elements further: of weights, states.
    * Elsewhere no place is as large. */
   uint32_t first_line;

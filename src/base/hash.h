@@ -1,8 +1,15 @@
-/* hash.h - checksums and hashes.  All of it is Local. */
+/* hash.h - checksums and hashes.  What is inline compiles as C11, by nvcc and
+ * by g++.  All of it is Local. */
 #pragma once
 
 #include <stddef.h>
 #include <stdint.h>
+
+#ifdef __CUDACC__
+#define TS_HASH_INLINE static inline __host__ __device__
+#else
+#define TS_HASH_INLINE static inline
+#endif
 
 /* CRC32C (Castagnoli), of BYTES bytes, going on from CRC (0 at the start);
  * uses SSE4.2 where the CPU has it. */
@@ -13,7 +20,7 @@ uint32_t ts_crc32c(uint32_t crc, const void *data, size_t bytes);
 uint64_t ts_fnv1a(uint64_t h, const void *data, size_t bytes);
 
 /* murmur3's 64-bit finaliser. */
-static inline uint64_t ts_mix64(uint64_t x) {
+TS_HASH_INLINE uint64_t ts_mix64(uint64_t x) {
   x ^= x >> 33;
   x *= UINT64_C(0xff51afd7ed558ccd);
   x ^= x >> 33;
@@ -23,7 +30,7 @@ static inline uint64_t ts_mix64(uint64_t x) {
 }
 
 /* Whose ts_mix64 X is. */
-static inline uint64_t ts_unmix64(uint64_t x) {
+TS_HASH_INLINE uint64_t ts_unmix64(uint64_t x) {
   x ^= x >> 33;
   x *= UINT64_C(0x9cb4b2f8129337db);
   x ^= x >> 33;

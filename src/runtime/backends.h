@@ -31,6 +31,7 @@ void ts_cache_kernels_host(ts_kernels *);
 void ts_pack_kernels_host(ts_kernels *);
 void ts_view_kernels_host(ts_kernels *);
 void ts_entry_kernels_host(ts_kernels *);
+void ts_mirror_kernels_host(ts_kernels *);
 void ts_sparse_kernels_ref(ts_kernels *);
 void ts_sparse_kernels_avx2(ts_kernels *);
 void ts_sparse_kernels_avx512(ts_kernels *);

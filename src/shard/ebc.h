@@ -87,11 +87,10 @@ ts_err ts_ebc_statuses(ts_ebc_batch *, const ts_status **all);
 const ts_status *ts_ebc_known_statuses(const ts_ebc_batch *);
 
 /* For dynamic tables, after input_end's work is done.  learnt: this is the N-th
- * batch (from 1) whose new ids got rows; 0: its ids got none.  The lanes are
- * idle, and batches come in the order of learnt: forget: it is as if this one
- * and those after it had brought no ids; place_again: looks up the rows of the
- * batch's ids once more, because they were forgotten, have lost their rows or
- * got others.  Local. */
+ * batch (from 1) whose new ids got rows; 0: its ids got none.  place_again:
+ * looks up the rows of the batch's ids once more, because they were forgotten,
+ * have lost their rows or got others; the lanes are idle, and batches come in
+ * the order of learnt.  Enqueues on DATA.  The others are Local. */
 uint32_t ts_ebc_batch_learnt(const ts_ebc_batch *);
 uint32_t ts_ebc_n_learnt(const ts_ebc *); /* such batches that have come */
 /* Batches that are not learnt from, from here on, find no ids that batches from
@@ -100,8 +99,7 @@ void ts_ebc_hide_from(ts_ebc *, uint32_t first);
 /* Batches from FIRST on, of steps that were left out or are to come, are as if
  * they had brought no ids; the lanes are idle.  MEMORY.  Local. */
 ts_err ts_ebc_forget_from(ts_ebc *, uint32_t first);
-void ts_ebc_forget(ts_ebc_batch *);
-ts_err ts_ebc_place_again(ts_ebc_batch *);
+ts_err ts_ebc_place_again(ts_ebc_batch *, ts_lane *data);
 
 /* A table's ids on all ranks: how many are left, how many lost their rows. */
 typedef struct ts_evicted {

@@ -132,13 +132,23 @@ static ts_err sort_task(void *arg, ts_lane *lane) {
   return TS_OK;
 }
 
+/* The rows of its ids are there. */
+static ts_err unpacked(ts_ebc_batch *fl, ts_lane *data) {
+  if (fl->sorts) TS_DO(ts_lane_run(data, "sort rows", sort_task, fl));
+  fl->unpacked = ts_lane_record(data);
+  return TS_OK;
+}
+
 ts_err ts_ebc_input_end(ts_ebc_batch *fl, ts_lane *data) {
   TS_DO(ts_comm_end(&fl->token, data));
   if (fl->ebc->section_comm) TS_DO(ts_input_sections(fl, data));
   TS_DO(ts_lane_run(data, "input unpack", ts_input_unpack, fl));
-  if (fl->sorts) TS_DO(ts_lane_run(data, "sort rows", sort_task, fl));
-  fl->unpacked = ts_lane_record(data);
-  return TS_OK;
+  return unpacked(fl, data);
+}
+
+ts_err ts_ebc_place_again(ts_ebc_batch *fl, ts_lane *data) {
+  TS_DO(ts_lane_run(data, "place again", ts_dynamic_again, fl));
+  return unpacked(fl, data);
 }
 
 /* Pointers for the model, which hold for this batch's sizes. */

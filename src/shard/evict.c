@@ -27,6 +27,7 @@ enum { SAMPLE = 1 << 16, BUCKETS = 64, FIGURES = BUCKETS + 1 };
 typedef struct ts_evicting {
   const ts_table_config *config;
   bool here;
+  ts_tbe *tbe;
   ts_tbe_ids have;
   int32_t shard, n_shards;
   int64_t n;       /* ids, by ascending keys */
@@ -48,6 +49,8 @@ static ts_err find_shard(void *arg, int32_t table, const ts_shard *s,
   const ts_finding *f = arg;
   if (table != f->table) return TS_OK;
   f->x->here = true;
+  TS_DO(ts_tbe_fetch_counts(tbe));
+  f->x->tbe = tbe;
   f->x->have = ts_tbe_ids_of(tbe, number);
   f->x->shard = (int32_t)(s - f->ebc->plan->tables[table].shards);
   return TS_OK;
@@ -165,6 +168,7 @@ static ts_err look(ts_evicting *x, int64_t step, ts_comm *comm,
     err = ts_mem_many(x->counts, DIGITS + (int64_t)x->n_shards, SPARSE);
   TS_TRY(ts_agree(comm, err));
   TS_TRY(evict(x, step, comm, out));
+  TS_TRY(ts_agree(comm, x->here ? ts_tbe_send_counts(x->tbe) : TS_OK));
 done:
   ts_mem_free_all(x->ids, x->rows, x->order, x->goes, x->counts);
   return err;
@@ -195,14 +199,19 @@ static ts_err forget_shard(void *arg, int32_t table, const ts_shard *s,
   const uint32_t first = *(const uint32_t *)arg;
   (void)table, (void)s;
   if (!ts_tbe_is_dynamic(tbe)) return TS_OK;
-  ts_evicting x = {.here = true, .have = ts_tbe_ids_of(tbe, number)};
-  x.have.last = NULL; /* no order */
-  const ts_err err = list(&x);
-  for (int64_t k = 0; err == TS_OK && k < x.n; k++)
-    if (x.have.born[x.rows[k]] >= first)
-      (void)ts_index_erase(x.have.index, x.ids[k]);
+  const ts_tbe_ids have = ts_tbe_ids_of(tbe, number);
+  const int64_t n = ts_index_n(have.index);
+  int64_t *ids = NULL;
+  uint32_t *rows = NULL;
+  ts_err err;
+  TS_TRY(ts_mem_many(ids, n + 1, SPARSE));
+  TS_TRY(ts_mem_many(rows, n + 1, SPARSE));
+  TS_TRY(ts_index_list_any(have.index, ids, rows));
+  for (int64_t k = 0; k < n; k++)
+    if (have.born[rows[k]] >= first) (void)ts_index_erase(have.index, ids[k]);
   ts_tbe_go(tbe, first);
-  ts_mem_free_all(x.ids, x.rows, x.order, x.goes);
+done:
+  ts_mem_free_all(ids, rows);
   return err;
 }
 

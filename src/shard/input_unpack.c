@@ -148,6 +148,8 @@ static ts_err add_section(ts_part_list *list, const ts_unpack_part *s,
   p.first_id = p.base = list->n_ids;
   p.at = lf->write_at[(int64_t)piece * sharding->ebc->n_ranks + rank];
   p.step = x->col < 0 ? x->n_cols : sharding->block_width[x->block];
+  if (ts_table_is_dynamic(&sharding->ebc->config->tables[x->table]))
+    p.id_bytes = 0; /* dynamic.c writes their rows */
   list->n_bags += p.n_bags;
   list->n_ids += p.n_ids;
   if (list->discrete) return cut(list, &p);

@@ -83,8 +83,9 @@ ts_err ts_unpack_fail(int64_t n, int64_t n_ids);
 ts_err ts_input_unpack(void *ebc_batch /* ts_ebc_batch ** */, ts_lane *);
 /* dynamic.c: rows of the ids that have come for dynamic tables; id_bytes of
  * their parts are 0 then.  Ids of batches that are learnt from get rows, in the
- * order of features, and of the global batch. */
+ * order of features, and of the global batch.  again: once more, a task. */
 ts_err ts_dynamic_place(ts_ebc_batch *);
+ts_err ts_dynamic_again(void *ebc_batch /* ts_ebc_batch ** */, ts_lane *);
 /* input_sections.c.  bags_from: bags of a route that rank FROM has sent, with
  * N_IDS ids.  sections: Collective, enqueues: those that go beside their heads,
  * which have come.  judge: the host waits until all is unpacked; COMM where

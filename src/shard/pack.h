@@ -123,7 +123,7 @@ typedef struct ts_pack_split {
   int32_t first;   /* of its parts among all */
   int32_t n_parts; /* with rows; they come first */
   int32_t n_all;
-  bool hashed;   /* on the host alone: ids of a dynamic table, by their keys */
+  bool hashed;   /* ids of a dynamic table go by their keys (ts_index_shard) */
   int64_t block; /* rows of each part but the last, 0: they differ */
   const int64_t *row0; /* (n_all) host memory, as its parts have it */
 } ts_pack_split;

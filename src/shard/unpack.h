@@ -25,8 +25,8 @@ typedef struct ts_unpack_part {
   const void *lengths;       /* (n_bags) as form says; offsets whose sum is
                                 looked at: (n_bags + 1) */
   const void *ids;           /* (n_ids) unsigned, of id_bytes 1, 2, 4 or 8: rows
-                                of the table's shard; 0, on the host: rows are
-                                where they belong (dynamic.c) */
+                                of the table's shard; 0: rows are where they
+                                belong (dynamic.c) */
   const float *weights;      /* (n_ids) or NULL */
   const uint16_t *positions; /* (n_ids) places in whole bags, or NULL */
   int64_t n_bags, first_bag; /* number of the first one in the group */

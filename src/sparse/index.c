@@ -28,14 +28,8 @@ enum { FULL = 17, FULL_OF = 20 }; /* the load at which it grows */
 
 /* ---- buckets ------------------------------------------------------------- */
 
-/* Parts share the top bits of their keys: neither half of this looks there. */
 static inline int64_t home_of(const ts_index *x, uint64_t key) {
-  return (int64_t)((uint32_t)key * (uint64_t)x->n_buckets >> 32);
-}
-
-static inline uint8_t print_of(uint64_t key) {
-  const uint8_t print = (uint8_t)(key >> 32);
-  return print ? print : 1;
+  return ts_index_home(key, x->n_buckets);
 }
 
 static inline int64_t after(const ts_index *x, int64_t b) {
@@ -64,7 +58,7 @@ typedef struct place {
 
 static place place_of(const ts_index *x, uint64_t key, int64_t id) {
   place at = {home_of(x, key), 0, -1};
-  const uint8_t print = print_of(key);
+  const uint8_t print = ts_index_print(key);
   for (;; at.bucket = after(x, at.bucket), at.steps++) {
     const bucket *b = &x->buckets[at.bucket];
     for (unsigned m = slots_with(b, print); m; m &= m - 1) {
@@ -76,6 +70,23 @@ static place place_of(const ts_index *x, uint64_t key, int64_t id) {
   }
 }
 
+/* Bucket B changes, by an insertion.  Where there is no memory for its number
+ * all of them may have. */
+static void note_change(ts_index *x, const bucket *b) {
+  if (!x->watched || x->n_changed < 0) return;
+  if (x->n_changed == x->changed_room) {
+    const int64_t more = 2 * x->changed_room + BLOCK;
+    if (ts_mem_extend(&x->changed, x->changed_room, more, sizeof *x->changed,
+                      TS_TAG_SPARSE) != TS_OK) {
+      ts_err_clear();
+      x->n_changed = -1;
+      return;
+    }
+    x->changed_room = more;
+  }
+  x->changed[x->n_changed++] = (uint32_t)(b - x->buckets);
+}
+
 /* ROW to the first bucket from home that has a slot: one has, as no load is
  * above .85. */
 static void put(ts_index *x, uint64_t key, uint32_t row) {
@@ -83,10 +94,12 @@ static void put(ts_index *x, uint64_t key, uint32_t row) {
   unsigned m;
   while (!(m = slots_with(b, 0))) {
     b->past++;
+    note_change(x, b);
     b = &x->buckets[after(x, b - x->buckets)];
   }
+  note_change(x, b);
   const int s = __builtin_ctz(m);
-  b->print[s] = print_of(key);
+  b->print[s] = ts_index_print(key);
   b->row[s] = row;
 }
 
@@ -127,6 +140,7 @@ static bool take_out(ts_index *x, int64_t id, uint32_t *row) {
   for (int64_t b = home_of(x, key); b != at.bucket; b = after(x, b))
     x->buckets[b].past--;
   *row = x->buckets[at.bucket].row[at.slot];
+  x->n_changed = -1;
   fill(x, at.bucket, at.slot);
   x->n--;
   return true;
@@ -134,7 +148,7 @@ static bool take_out(ts_index *x, int64_t id, uint32_t *row) {
 
 /* ---- growth -------------------------------------------------------------- */
 
-static int64_t buckets_for(int64_t n_rows) {
+int64_t ts_index_buckets(int64_t n_rows) {
   const int64_t n = (n_rows * FULL_OF + SLOTS * FULL - 1) / (SLOTS * FULL);
   return n > 1 ? n : 1;
 }
@@ -160,6 +174,7 @@ static ts_err resize(ts_index *x, int64_t n_buckets) {
   TS_TRY(ts_mem_many(fresh, n_buckets, SPARSE));
   TS_TRY(ts_mem_extend(&x->id, x->room, room, sizeof *x->id, TS_TAG_SPARSE));
   const int64_t n_old = x->n_buckets;
+  x->n_changed = -1;
   x->buckets = fresh;
   x->n_buckets = n_buckets;
   x->room = room;
@@ -171,7 +186,7 @@ done:
 }
 
 static ts_err grow(ts_index *x) {
-  const int64_t most = buckets_for(x->n_rows);
+  const int64_t most = ts_index_buckets(x->n_rows);
   return resize(x, 2 * x->n_buckets < most ? 2 * x->n_buckets : most);
 }
 
@@ -188,7 +203,7 @@ ts_err ts_index_create(ts_index **out, int64_t first_row, int64_t n_rows) {
   TS_DO(ts_mem_many(x, 1, SPARSE));
   *x = (ts_index){
       .first_row = first_row, .n_rows = n_rows, .free = TS_INDEX_NONE};
-  const int64_t most = buckets_for(n_rows);
+  const int64_t most = ts_index_buckets(n_rows);
   TS_TRY(resize(x, most < START ? most : START));
   *out = x;
   return TS_OK;
@@ -198,7 +213,18 @@ done:
 }
 
 void ts_index_destroy(ts_index *x) {
-  if (x) ts_mem_free_all(x->buckets, x->id, x);
+  if (x) ts_mem_free_all(x->buckets, x->id, x->changed, x);
+}
+
+void ts_index_watch(ts_index *x) {
+  x->watched = true;
+  x->n_changed = -1;
+}
+
+void ts_index_changes(ts_index *x, const uint32_t **buckets, int64_t *n) {
+  *buckets = x->changed;
+  *n = x->n_changed;
+  x->n_changed = 0;
 }
 
 int64_t ts_index_n(const ts_index *x) {
@@ -235,7 +261,7 @@ static void ask_buckets(const ts_index *x, block *k, const int64_t *ids,
  * the next one. */
 static inline bool guess_in(const ts_index *x, block *k, int64_t i, int64_t b) {
   const bucket *at = &x->buckets[b];
-  const unsigned m = slots_with(at, print_of(k->key[i]));
+  const unsigned m = slots_with(at, ts_index_print(k->key[i]));
   k->guess[i] = m ? at->row[__builtin_ctz(m)] : TS_INDEX_NONE;
   if (m) __builtin_prefetch(&x->id[k->guess[i]]);
   return m || at->past == 0;

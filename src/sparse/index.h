@@ -22,25 +22,29 @@ enum { TS_INDEX_PART_BITS = 12, TS_INDEX_PARTS = 1 << TS_INDEX_PART_BITS };
 /* At most, of each id, once nine tenths of the rows are used. */
 enum { TS_INDEX_ID_BYTES = 16 };
 
+/* The rows of a dynamic table's shard that ids have begin here: row 0 is
+ * nobody's. */
+enum { TS_INDEX_FIRST_ROW = 1 };
+
 /* A row that is none. */
 #define TS_INDEX_NONE UINT32_MAX
 
-static inline uint64_t ts_index_key(int64_t id) {
+TS_HASH_INLINE uint64_t ts_index_key(int64_t id) {
   return ts_mix64((uint64_t)id);
 }
 
 /* Its part, in [0, TS_INDEX_PARTS). */
-static inline int32_t ts_index_part(uint64_t key) {
+TS_HASH_INLINE int32_t ts_index_part(uint64_t key) {
   return (int32_t)(key >> (64 - TS_INDEX_PART_BITS));
 }
 
 /* Shard I of N that hold a table's rows has the parts [first_part(I, N),
  * first_part(I + 1, N)): whose an id is. */
-static inline int32_t ts_index_shard(int64_t id, int32_t n) {
+TS_HASH_INLINE int32_t ts_index_shard(int64_t id, int32_t n) {
   const int64_t part = ts_index_part(ts_index_key(id));
   return (int32_t)(part * n >> TS_INDEX_PART_BITS);
 }
-static inline int32_t ts_index_first_part(int32_t i, int32_t n) {
+TS_HASH_INLINE int32_t ts_index_first_part(int32_t i, int32_t n) {
   return (int32_t)(((int64_t)i * TS_INDEX_PARTS + n - 1) / n);
 }
 
@@ -67,8 +71,20 @@ ts_err ts_index_insert(ts_index *, uint32_t *row, const int64_t *ids, int64_t n,
 /* ID has a row no longer, and it is free; false: it had none. */
 bool ts_index_erase(ts_index *, int64_t id);
 
-/* All ids (ts_index_n) and their rows, by ascending key.  MEMORY. */
+/* All ids (ts_index_n) and their rows, by ascending key; any: in any order.
+ * MEMORY. */
+ts_err ts_index_list_any(const ts_index *, int64_t *ids, uint32_t *row);
 ts_err ts_index_list(const ts_index *, int64_t *ids, uint32_t *row);
+
+/* For who has a copy of it elsewhere (sparse/tbe_mirror.c).  watch: from now on
+ * it is noted which buckets change.  changes: *N, how many have since it was
+ * asked last, some of them more than once, and their numbers at *BUCKETS (until
+ * the index changes again); *N -1: any of them, and ids, may have. */
+void ts_index_watch(ts_index *);
+void ts_index_changes(ts_index *, const uint32_t **buckets, int64_t *n);
+
+/* Buckets of an index of N_ROWS once all of them are used. */
+int64_t ts_index_buckets(int64_t n_rows);
 
 /* How many steps along the buckets a find of each of IDS takes, in sum and at
  * most; 0: it is in the first one that is looked at. */

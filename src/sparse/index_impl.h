@@ -1,6 +1,9 @@
-/* index_impl.h - what an index is made of; for index.c and index_list.c.
+/* index_impl.h - what an index is made of; for index.c, index_list.c, and who
+ * keeps a copy (sparse/mirror.h).
  * All of it is Local. */
 #pragma once
+
+#include <assert.h>
 
 #include "sparse/index.h"
 
@@ -12,7 +15,17 @@ typedef struct bucket {
   uint32_t row[SLOTS];  /* without first_row */
 } bucket;
 
-_Static_assert(sizeof(bucket) == 64, "a bucket is a line");
+static_assert(sizeof(bucket) == 64, "a bucket is a line");
+
+/* Where KEY is looked for first, of N_BUCKETS, and its fingerprint.  Parts
+ * share the top bits of their keys: neither half of this looks there. */
+TS_HASH_INLINE int64_t ts_index_home(uint64_t key, int64_t n_buckets) {
+  return (int64_t)((uint32_t)key * (uint64_t)n_buckets >> 32);
+}
+TS_HASH_INLINE uint8_t ts_index_print(uint64_t key) {
+  const uint8_t print = (uint8_t)(key >> 32);
+  return print ? print : 1;
+}
 
 struct ts_index {
   int64_t first_row, n_rows;
@@ -23,6 +36,11 @@ struct ts_index {
   uint32_t free;     /* that was freed last, or TS_INDEX_NONE */
   bucket *buckets;   /* (n_buckets) */
   int64_t *id;       /* (room); of a freed row the one freed before it */
+  /* Since ts_index_watch, for a copy elsewhere: buckets that insertions have
+   * changed; n_changed -1: any may have. */
+  bool watched;
+  uint32_t *changed; /* (n_changed) of (changed_room) */
+  int64_t n_changed, changed_room;
 };
 
 /* ROW, without first_row, as the caller has it. */

@@ -39,6 +39,27 @@ static void deal(const ts_index *x, const uint8_t *is_free, int shift,
   }
 }
 
+/* *IS_FREE: a bit a row, owned by the caller. */
+static ts_err find_free(const ts_index *x, uint8_t **is_free) {
+  TS_DO(ts_mem_many(*is_free, (x->n_used + 7) / 8 + 1, SPARSE));
+  for (uint32_t r = x->free; r != TS_INDEX_NONE; r = (uint32_t)x->id[r])
+    (*is_free)[r / 8] |= (uint8_t)(1 << r % 8);
+  return TS_OK;
+}
+
+ts_err ts_index_list_any(const ts_index *x, int64_t *ids, uint32_t *row) {
+  uint8_t *is_free = NULL;
+  int64_t n = 0;
+  TS_DO(find_free(x, &is_free));
+  for (int64_t r = 0; r < x->n_used; r++) {
+    if (is_free[r / 8] >> r % 8 & 1) continue;
+    ids[n] = x->id[r];
+    row[n++] = in_shard(x, (uint32_t)r);
+  }
+  ts_mem_free(is_free);
+  return TS_OK;
+}
+
 /* Dealt by the top bits of keys into runs of about four, if these are even; a
  * shard has only some parts, so that its runs are longer, but fewer. */
 ts_err ts_index_list(const ts_index *x, int64_t *ids, uint32_t *row) {
@@ -48,10 +69,8 @@ ts_err ts_index_list(const ts_index *x, int64_t *ids, uint32_t *row) {
   ts_err err;
   while (bits < 32 && INT64_C(4) << bits < x->n) bits++;
   const int64_t n_runs = INT64_C(1) << bits;
-  TS_TRY(ts_mem_many(is_free, (x->n_used + 7) / 8, SPARSE));
+  TS_TRY(find_free(x, &is_free));
   TS_TRY(ts_mem_many(start, n_runs + 1, SPARSE));
-  for (uint32_t r = x->free; r != TS_INDEX_NONE; r = (uint32_t)x->id[r])
-    is_free[r / 8] |= (uint8_t)(1 << r % 8);
   deal(x, is_free, 64 - bits, start, NULL, NULL);
   /* Of counts, begins: each a place later than its own, where the next deal
    * turns them into ends, which are the begins of the runs after them. */

@@ -75,6 +75,9 @@ struct ts_find_args;
 struct ts_add_rows_args;
 struct ts_mark_rows_args;
 struct ts_take_rows_args;
+struct ts_index_find_args; /* sparse/mirror.h */
+struct ts_put_rows_args;
+struct ts_meet_rows_args;
 
 /* add (to, from, n): to[i] += from[i]; both in device memory. */
 #define TS_SPARSE_KERNELS(X)                                                   \
@@ -97,4 +100,7 @@ struct ts_take_rows_args;
   X(add, (float *, const float *, int64_t))                                    \
   X(add_rows, (const struct ts_add_rows_args *))                               \
   X(mark_rows, (const struct ts_mark_rows_args *))                             \
-  X(take_rows, (const struct ts_take_rows_args *))
+  X(take_rows, (const struct ts_take_rows_args *))                             \
+  X(index_find, (const struct ts_index_find_args *))                           \
+  X(put_rows, (const struct ts_put_rows_args *))                               \
+  X(meet_rows, (const struct ts_meet_rows_args *))

@@ -14,6 +14,8 @@ tessera_sources += \
   src/sparse/kernels_cache.c \
   src/sparse/kernels.h \
   src/sparse/kernels_entries.c \
+  src/sparse/kernels_mirror.c \
+  src/sparse/mirror.h \
   src/sparse/kernels_avx2.c \
   src/sparse/kernels_avx512.c \
   src/sparse/kernels_ref.c \
@@ -40,6 +42,7 @@ tessera_sources += \
   src/sparse/tbe_impl.h \
   src/sparse/tbe_init.c \
   src/sparse/tbe_keep.c \
+  src/sparse/tbe_mirror.c \
   src/sparse/tbe_prefetch.c \
   src/sparse/tbe_replica.c \
   src/sparse/tbe_touched.c \

@@ -188,8 +188,8 @@ typedef struct ts_row_update_args {
   const int32_t *table_id;  /* (n_tables) */
   const int64_t *first_row; /* (n_tables) */
   const int32_t *first_col; /* (n_tables) */
-  const int64_t *row_id; /* (rows) of dynamic tables, the host's: which id's a
-                            row is, in place of its global number; or NULL */
+  const int64_t *row_id; /* (rows) of dynamic tables, device memory: which id's
+                            a row is, in place of its global number; or NULL */
   uint64_t seed;
   int64_t step;
   /* When not NULL: no update; the sum of run r goes to sum_out[r * dim], its

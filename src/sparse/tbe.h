@@ -88,18 +88,24 @@ void ts_tbe_destroy(ts_tbe *);
  * they are admitted (sparse/admit.h), and their initial weights by (seed,
  * table, id, column) alone; NOMEM where none is left.  Others have row 0.  Of
  * BATCH 0 so have all that have no row, or have it from a batch from AHEAD on
- * (0: none is).  Only in tasks of the data lane; the host's memory.
+ * (0: none is).  place_parts: the same of the ids of PARTS, ids of a part and
+ * ROWS being a discrete device's memory, on which place is not for use; a
+ * part's table is given as a feature, and PARTS (room for N in parts) are the
+ * group's own until then.  All only in tasks of the data lane.
  *
- * go, forget: BATCH, and those after it, are as if they had not come; IDS (n)
- * of it that have their rows from it lose them.  The lanes are idle. */
+ * go: batches from BATCH on are as if they had not been counted.  The lanes are
+ * idle. */
 int64_t ts_tbe_rows_of(const ts_table_config *, int64_t n_rows);
 bool ts_tbe_is_dynamic(const ts_tbe *);
 void ts_tbe_come(ts_tbe *, uint32_t batch, bool again);
 ts_err ts_tbe_place(ts_tbe *, int32_t feature, int32_t *rows, const void *ids,
                     int64_t n, uint32_t batch, uint32_t ahead);
+struct ts_mirror_part; /* sparse/mirror.h */
+ts_err ts_tbe_parts(ts_tbe *, int64_t n, struct ts_mirror_part **parts);
+ts_err ts_tbe_place_parts(ts_tbe *, struct ts_mirror_part *parts,
+                          int32_t n_parts, int32_t *rows, uint32_t batch,
+                          uint32_t ahead);
 void ts_tbe_go(ts_tbe *, uint32_t batch);
-void ts_tbe_forget(ts_tbe *, int32_t feature, const void *ids, int64_t n,
-                   uint32_t batch);
 /* The ids of a table, with what is known of those that have a row, by rows. */
 typedef struct ts_tbe_ids {
   struct ts_index *index;
@@ -109,7 +115,11 @@ typedef struct ts_tbe_ids {
                              number; NULL where none is evicted */
 } ts_tbe_ids;
 /* For checkpoints and eviction, the lanes idle: of table T of the group. learn:
- * IDS (n) alone have rows, from 1 on, of batch 0. */
+ * IDS (n) alone have rows, from 1 on, of batch 0.  On a discrete device seen
+ * and last are copies of what it counts: true after fetch, and who has written
+ * them sends them; nothing to do on others. */
+ts_err ts_tbe_fetch_counts(ts_tbe *);
+ts_err ts_tbe_send_counts(ts_tbe *);
 ts_tbe_ids ts_tbe_ids_of(ts_tbe *, int32_t t);
 ts_err ts_tbe_learn(ts_tbe *, int32_t t, const int64_t *ids, int64_t n);
 

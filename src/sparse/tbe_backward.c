@@ -110,7 +110,7 @@ static ts_row_update_args group_args(ts_tbe *t) {
                           .table_id = t->table_id,
                           .first_row = t->first_row,
                           .first_col = t->first_col,
-                          .row_id = t->row_id,
+                          .row_id = t->mirror ? ts_mirror_ids(t) : t->row_id,
                           .seed = t->seed};
   for (int k = 0; k < t->optim->n_states; k++)
     a.state[k] = t->tier->ops->state(t->tier, k);
@@ -297,10 +297,9 @@ static ts_err backward_task(void *p, ts_lane *lane) {
   TS_DO(ts_tbe_entries(t, &a, arg->grad, &arg->input));
   TS_DO(ts_tbe_locate(t, &a.place, a.keys, a.n));
   TS_DO(ts_tbe_mark(t, a.keys, a.n));
-  ts_tbe_meet(t, a.keys, a.n, arg->pass);
+  TS_DO(ts_mirror_meet(t, a.keys, a.n, arg->pass));
   TS_DO(t->kernels->row_update(&a));
-  ts_tbe_met(t);
-  return TS_OK;
+  return ts_tbe_met(t);
 }
 
 ts_err ts_tbe_backward(ts_tbe *t, const float *grad, const ts_tbe_input *input,

@@ -32,14 +32,15 @@ static ts_err admit_create(ts_admit **out, const ts_tbe_table *x) {
                                           .least = c->admit.min_count});
 }
 
+static ts_err index_create(ts_tbe *t, int32_t i) {
+  TS_DO(ts_index_create(&t->index[i], TS_INDEX_FIRST_ROW,
+                        t->tables[i].n_rows - TS_INDEX_FIRST_ROW));
+  if (t->discrete) ts_index_watch(t->index[i]);
+  return TS_OK;
+}
+
 ts_err ts_tbe_index_create(ts_tbe *t) {
   if (!ts_table_is_dynamic(t->tables[0].config)) return TS_OK;
-  if (t->discrete)
-    return ts_fail(
-        TS_ERR_DECK,
-        "table %s: rows = \"dynamic\" is for run.backend = \"host\": "
-        "ids of a GPU's tables are rows",
-        t->tables[0].config->name);
   const int64_t n_rows = t->row_base[t->n_tables];
   TS_DO(ts_mem_many(t->index, t->n_tables, MISC));
   TS_DO(ts_mem_many(t->admit, t->n_tables, MISC));
@@ -48,12 +49,12 @@ ts_err ts_tbe_index_create(ts_tbe *t) {
     TS_DO(ts_mem_many(t->seen, n_rows, SPARSE));
     TS_DO(ts_mem_many(t->last, n_rows, SPARSE));
   }
-  if (t->dtype != TS_F32) TS_DO(ts_mem_many(t->row_id, n_rows, SPARSE));
-  for (int32_t i = 0; i < t->n_tables; i++)
-    TS_DO(ts_index_create(&t->index[i], 1, t->tables[i].n_rows - 1));
+  if (t->dtype != TS_F32 && !t->discrete)
+    TS_DO(ts_mem_many(t->row_id, n_rows, SPARSE));
+  for (int32_t i = 0; i < t->n_tables; i++) TS_DO(index_create(t, i));
   for (int32_t i = 0; i < t->n_tables; i++)
     TS_DO(admit_create(&t->admit[i], &t->tables[i]));
-  return TS_OK;
+  return ts_mirror_create(t);
 }
 
 void ts_tbe_index_destroy(ts_tbe *t) {
@@ -61,6 +62,7 @@ void ts_tbe_index_destroy(ts_tbe *t) {
     ts_index_destroy(t->index[i]);
   for (int32_t i = 0; t->admit && i < t->n_tables; i++)
     ts_admit_destroy(t->admit[i]);
+  ts_mirror_destroy(t->mirror);
   ts_mem_free_all(t->index, t->admit, t->born, t->seen, t->last, t->row_id);
 }
 
@@ -77,23 +79,23 @@ ts_tbe_ids ts_tbe_ids_of(ts_tbe *t, int32_t i) {
                       .last = t->last ? t->last + base : NULL};
 }
 
-/* Each row once, as often as it may be among the keys. */
-void ts_tbe_meet(ts_tbe *t, const uint32_t *keys, int64_t n, int64_t pass) {
-  for (int64_t k = 0; t->seen && k < n; k++) {
-    if (k && keys[k] == keys[k - 1]) continue;
-    t->seen[keys[k]]++;
-    t->last[keys[k]] = (uint32_t)pass;
-  }
+/* Row 0 of state K of table I (-1: the weights) is 0 again. */
+static ts_err clear_first(ts_tbe *t, int32_t i, int k) {
+  int32_t cols;
+  ts_dtype dtype;
+  void *row = ts_tbe_rows(t, i, k, &cols, &dtype);
+  return t->kernels->zero(row, (size_t)cols * ts_dtype_bytes(dtype));
 }
 
 /* Gradients of ids that were not admitted have changed row 0. */
-void ts_tbe_met(ts_tbe *t) {
+ts_err ts_tbe_met(ts_tbe *t) {
   for (int32_t i = 0; t->admit && i < t->n_tables; i++)
-    if (t->admit[i]) ts_tbe_clear_first(t, i);
+    for (int k = -1; t->admit[i] && k < t->optim->n_states; k++)
+      TS_DO(clear_first(t, i, k));
+  return TS_OK;
 }
 
-/* Ids that are placed at a time. */
-enum { SOME = 1024 };
+enum { SOME = TS_TBE_SOME }; /* ids that are placed at a time */
 
 /* Rows ROW[PLACE[k]] (n) of table I are IDS[PLACE[k]]'s from now on, which
  * BATCH has brought. */
@@ -114,7 +116,7 @@ ts_err ts_tbe_learn(ts_tbe *t, int32_t i, const int64_t *ids, int64_t n) {
   if (t->admit[i]) ts_admit_restart(t->admit[i]);
   ts_index_destroy(t->index[i]);
   t->index[i] = NULL;
-  TS_DO(ts_index_create(&t->index[i], 1, t->tables[i].n_rows - 1));
+  TS_DO(index_create(t, i));
   for (int64_t k = 0; k < n; k += SOME) {
     const int64_t m = n - k < SOME ? n - k : SOME;
     TS_DO(ts_index_insert(t->index[i], row, ids + k, m, fresh, &n_fresh));
@@ -132,12 +134,29 @@ static ts_err full(const ts_tbe *t, int32_t i, const int64_t *id) {
                  (long long)ts_index_n(t->index[i]));
 }
 
+/* New rows of the host's memory. */
+static void draw(ts_tbe *t, int32_t i, const uint32_t *row, const int64_t *ids,
+                 const int64_t *fresh, int64_t n) {
+  int32_t cols;
+  ts_dtype dtype;
+  ts_tbe_draw(t, i, ts_tbe_rows(t, i, -1, &cols, &dtype), row, ids, fresh, n);
+  for (int s = 0; s < t->optim->n_states; s++) {
+    char *state = ts_tbe_rows(t, i, s, &cols, &dtype);
+    const size_t bytes = (size_t)cols * ts_dtype_bytes(dtype);
+    for (int64_t k = 0; k < n; k++)
+      memset(state + row[fresh[k]] * bytes, 0, bytes);
+  }
+}
+
 static ts_err learn_some(ts_tbe *t, int32_t i, uint32_t *row,
                          const int64_t *ids, int64_t n, uint32_t batch) {
   int64_t fresh[SOME], n_fresh;
   TS_DO(ts_index_insert(t->index[i], row, ids, n, fresh, &n_fresh));
   note_ids(t, i, row, ids, fresh, n_fresh, batch);
-  ts_tbe_draw(t, i, row, ids, fresh, n_fresh);
+  if (t->mirror)
+    TS_DO(ts_mirror_add(t, i, row, ids, fresh, n_fresh, batch));
+  else
+    draw(t, i, row, ids, fresh, n_fresh);
   for (int64_t k = 0; k < n; k++)
     if (row[k] == TS_INDEX_NONE) return full(t, i, &ids[k]);
   return TS_OK;
@@ -156,6 +175,12 @@ static ts_err admit_some(ts_tbe *t, int32_t i, uint32_t *row,
   n_some = 0;
   for (int64_t k = 0; k < n; k++) row[k] = may[k] ? got[n_some++] : 0;
   return TS_OK;
+}
+
+ts_err ts_tbe_place_new(ts_tbe *t, int32_t i, uint32_t *row, const int64_t *ids,
+                        int64_t n, uint32_t batch) {
+  return t->admit[i] ? admit_some(t, i, row, ids, n, batch)
+                     : learn_some(t, i, row, ids, n, batch);
 }
 
 void ts_tbe_come(ts_tbe *t, uint32_t batch, bool again) {
@@ -201,8 +226,7 @@ ts_err ts_tbe_place(ts_tbe *t, int32_t feature, int32_t *rows, const void *ids,
       at[m++] = k;
     }
     if (m < SOME && k + 1 < n) continue;
-    TS_DO(t->admit[i] ? admit_some(t, i, row, id, m, batch)
-                      : learn_some(t, i, row, id, m, batch));
+    TS_DO(ts_tbe_place_new(t, i, row, id, m, batch));
     while (m > 0) m--, rows[at[m]] = (int32_t)row[m];
   }
   return TS_OK;
@@ -211,19 +235,4 @@ ts_err ts_tbe_place(ts_tbe *t, int32_t feature, int32_t *rows, const void *ids,
 void ts_tbe_go(ts_tbe *t, uint32_t batch) {
   for (int32_t i = 0; i < t->n_tables; i++)
     if (t->admit[i]) ts_admit_forget(t->admit[i], batch);
-}
-
-void ts_tbe_forget(ts_tbe *t, int32_t feature, const void *ids, int64_t n,
-                   uint32_t batch) {
-  const int32_t i = t->feature_table[feature];
-  int64_t id[SOME];
-  uint32_t row[SOME];
-  for (int64_t k = 0; k < n; k += SOME) {
-    const int64_t m = n - k < SOME ? n - k : SOME;
-    memcpy(id, (const char *)ids + 8 * k, (size_t)m * 8);
-    ts_index_find(t->index[i], row, id, m);
-    for (int64_t j = 0; j < m; j++)
-      if (row[j] != TS_INDEX_NONE && t->born[t->row_base[i] + row[j]] == batch)
-        (void)ts_index_erase(t->index[i], id[j]);
-  }
 }

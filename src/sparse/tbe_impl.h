@@ -33,10 +33,11 @@ struct ts_tbe {
   int64_t *zero;            /* (n_features) base of slots */
   int32_t *feature_table;   /* (n_features) */
   struct ts_index **index;  /* (n_tables) of dynamic ones; NULL: none are */
+  struct ts_tbe_mirror *mirror; /* tbe_mirror.c: of discrete devices; or NULL */
   struct ts_admit **admit; /* (n_tables) of dynamic ones, NULL: it admits all */
   uint32_t *born, *seen, *last; /* as in ts_tbe_ids, by rows of the group */
   int64_t *row_id; /* (rows) of those of 16 bits, whose ids they are: stochastic
-                      rounding goes by it; else NULL */
+                      rounding goes by it; else NULL, as with a mirror */
   /* scratch of the backward pass, device memory, grown by the lane that runs
    * it */
   ts_buffer keys[2], order[2], bag_of, grad_at, bag_scale;
@@ -56,18 +57,31 @@ struct ts_tbe {
  * group's scratch, in place of rows.  In tasks alone. */
 ts_err ts_tbe_average(ts_tbe *, ts_lookup_args *bags, const ts_tbe_input *in,
                       int64_t at);
-/* tbe_dynamic.c: indexes, empty.  meet: rows KEYS (n, ascending) of the group
- * are updated by pass PASS; met: they were, those of ids that were not admitted
- * among them; in tasks. */
-void ts_tbe_met(ts_tbe *);
-void ts_tbe_meet(ts_tbe *, const uint32_t *keys, int64_t n, int64_t pass);
+/* tbe_dynamic.c: indexes, empty.  met: rows were updated, those of ids that
+ * were not admitted among them.  place_new: ROW (n) of IDS of table T, which
+ * have none, of BATCH: n at most TS_TBE_SOME.  Both in tasks. */
+enum { TS_TBE_SOME = 1024 };
+ts_err ts_tbe_met(ts_tbe *);
+ts_err ts_tbe_place_new(ts_tbe *, int32_t t, uint32_t *row, const int64_t *ids,
+                        int64_t n, uint32_t batch);
+/* tbe_mirror.c: the copy of indexes on a discrete device; nothing on others.
+ * ids: whose the group's rows are, device memory; NULL without one.  meet: rows
+ * KEYS (n, ascending) of the group are updated by pass PASS.  add: rows ROW of
+ * IDS, those of them FRESH (n), that BATCH has brought, with their weights.
+ * meet, add in tasks. */
+ts_err ts_mirror_create(ts_tbe *);
+void ts_mirror_destroy(struct ts_tbe_mirror *);
+const int64_t *ts_mirror_ids(const ts_tbe *);
+ts_err ts_mirror_meet(ts_tbe *, const uint32_t *keys, int64_t n, int64_t pass);
+ts_err ts_mirror_add(ts_tbe *, int32_t t, const uint32_t *row,
+                     const int64_t *ids, const int64_t *fresh, int64_t n,
+                     uint32_t batch);
 ts_err ts_tbe_index_create(ts_tbe *);
 void ts_tbe_index_destroy(ts_tbe *);
-/* tbe_init.c: initial weights of rows ROW[PLACE[i]] (n) of table T, which are
- * those of IDS[PLACE[i]]; states 0.  Row 0: all is 0. */
-void ts_tbe_draw(ts_tbe *, int32_t t, const uint32_t *row, const int64_t *ids,
-                 const int64_t *place, int64_t n);
-void ts_tbe_clear_first(ts_tbe *, int32_t t);
+/* tbe_init.c: initial weights of IDS[PLACE[i]] (n) of table T to the i-th row
+ * of TO, or where ROW is given to its ROW[PLACE[i]]-th.  TO is the host's. */
+void ts_tbe_draw(ts_tbe *, int32_t t, void *to, const uint32_t *row,
+                 const int64_t *ids, const int64_t *place, int64_t n);
 /* Grows the scratch for N entries of N_BAGS bags. */
 ts_err ts_tbe_reserve(ts_tbe *, int64_t n, int64_t n_bags);
 /* The part of the update's arguments that depends on the group alone. */

@@ -80,42 +80,17 @@ static ts_err init_apart(const ts_init *x, char *to, ts_staging *s, char *some,
   return TS_OK;
 }
 
-/* Row ROW of state K of table I (-1: the weights) in the host's memory. */
-static char *row_at(ts_tbe *t, int32_t i, int k, int64_t row, size_t *bytes) {
-  int32_t cols;
-  ts_dtype dtype;
-  char *rows = ts_tbe_rows(t, i, k, &cols, &dtype);
-  *bytes = (size_t)cols * ts_dtype_bytes(dtype);
-  return rows + (size_t)row * *bytes;
-}
-
-static void clear_states(ts_tbe *t, int32_t i, int64_t row) {
-  for (int k = 0; k < t->optim->n_states; k++) {
-    size_t bytes;
-    char *state = row_at(t, i, k, row, &bytes);
-    memset(state, 0, bytes);
-  }
-}
-
-void ts_tbe_draw(ts_tbe *t, int32_t i, const uint32_t *row, const int64_t *ids,
-                 const int64_t *place, int64_t n) {
+void ts_tbe_draw(ts_tbe *t, int32_t i, void *to, const uint32_t *row,
+                 const int64_t *ids, const int64_t *place, int64_t n) {
   enum { MANY = 64 }; /* below that threads cost more */
   const ts_init x = init_of(t, i);
 #pragma omp parallel for schedule(static) if (n >= MANY)
   for (int64_t j = 0; j < n; j++) {
+    const size_t at = row ? row[place[j]] : (size_t)j;
     float w[t->dim];
-    size_t bytes;
     init_row(w, &x, ids[place[j]]);
-    ts_from_f32(row_at(t, i, -1, row[place[j]], &bytes), w, t->dtype, t->dim);
-    clear_states(t, i, row[place[j]]);
+    ts_from_f32((char *)to + at * x.row_bytes, w, t->dtype, t->dim);
   }
-}
-
-void ts_tbe_clear_first(ts_tbe *t, int32_t i) {
-  size_t bytes;
-  char *weights = row_at(t, i, -1, 0, &bytes);
-  memset(weights, 0, bytes);
-  clear_states(t, i, 0);
 }
 
 static ts_err init_table(ts_tbe *t, int32_t i, ts_staging *s) {
@@ -142,8 +117,6 @@ ts_err ts_tbe_init(ts_tbe *t) {
   TS_TRY(ts_staging_create(&staging, t->device));
   for (int32_t i = 0; !t->index && i < t->n_tables; i++)
     TS_TRY(init_table(t, i, &staging));
-  for (int32_t i = 0; t->index && i < t->n_tables; i++)
-    ts_tbe_clear_first(t, i);
   TS_TRY(ts_tbe_reload(t));
 done:
   ts_staging_reset(&staging);

@@ -18,7 +18,8 @@ ts_err ts_trainer_place_again(ts_trainer *t) {
   ts_err err = TS_OK;
   for (int k = 0; err == TS_OK && k < t->n_inflight; k++)
     if (ts_pipeline_has(t, k))
-      err = ts_ebc_place_again(ts_inflight_at(t, k)->ebc_batch);
+      err = ts_ebc_place_again(ts_inflight_at(t, k)->ebc_batch, t->data);
+  if (err == TS_OK) err = ts_lane_sync(t->data);
   TS_DO(ts_settle(t, err));
   return ts_pipeline_forget(t);
 }
@@ -86,8 +87,9 @@ ts_err ts_run_evict(ts_run *r) {
   TS_TRY(ts_settle(t, ts_trainer_rest(t)));
   if (t->pipeline->fence) TS_TRY(t->pipeline->fence(t));
   TS_TRY(ts_agree(t->control, ts_mem_many(out, r->config->n_tables, MISC)));
-  for (int k = 0; k < t->n_inflight; k++)
-    if (ts_pipeline_has(t, k)) ts_ebc_forget(ts_inflight_at(t, k)->ebc_batch);
+  if (ts_trainer_first_learnt(t))
+    TS_TRY(
+        ts_settle(t, ts_ebc_forget_from(t->ebc, ts_trainer_first_learnt(t))));
   TS_TRY(ts_ebc_evict(t->ebc, t->step, t->control, out));
   TS_TRY(ts_trainer_place_again(t));
   TS_TRY(ts_settle(t, say(r, out)));

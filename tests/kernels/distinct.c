@@ -11,6 +11,7 @@ typedef struct bags_spec {
   int kinds, longest; /* bags that there are; ids of one at most */
   bool weighted, sequence, discrete; /* apart: with members */
   int n_parts;
+  bool hashed;
 } bags_spec;
 
 typedef struct distinct_case {
@@ -70,6 +71,7 @@ static void make(ts_distinct *d, const bags_spec *s) {
     row0[p] = (int64_t)p * 1100 / s->n_parts; /* the last ones have none */
   d->row0 = row0;
   d->n_parts = s->n_parts;
+  d->hashed = s->hashed;
   d->found = kt_array(s->n_parts + 3, 8, 0);
   kt_compare(d->slot, KT_OWN);
   if (s->sequence) kt_compare(d->lengths, KT_OWN);
@@ -85,28 +87,35 @@ static void check(const bags_spec *s, int n) {
 KT_CONTRACT("bags_distinct")
 
 TS_TEST(distinct) {
-  const bags_spec s[] = {{1000, 300, 4, false, false, true, 0},
-                         {1300, 300, 4, true, false, true, 0},
-                         {900, 1, 3, false, false, true, 0},
-                         {700, 100000, 3, false, false, false, 0},
-                         {0, 5, 3, true, false, true, 0}};
+  const bags_spec s[] = {{1000, 300, 4, false, false, true, 0, false},
+                         {1300, 300, 4, true, false, true, 0, false},
+                         {900, 1, 3, false, false, true, 0, false},
+                         {700, 100000, 3, false, false, false, 0, false},
+                         {0, 5, 3, true, false, true, 0, false}};
   check(s, TEST_COUNT(s));
 }
 
 TS_TEST(distinct_ids) {
-  const bags_spec s[] = {{2000, 400, 1, false, true, true, 0},
-                         {2000, 400, 1, false, true, true, 3},
-                         {1500, 5000, 1, false, true, false, 12},
-                         {0, 1, 1, false, true, true, 4},
-                         {1, 1, 1, false, true, true, 1}};
+  const bags_spec s[] = {{2000, 400, 1, false, true, true, 0, false},
+                         {2000, 400, 1, false, true, true, 3, false},
+                         {1500, 5000, 1, false, true, false, 12, false},
+                         {0, 1, 1, false, true, true, 4, false},
+                         {1, 1, 1, false, true, true, 1, false}};
+  check(s, TEST_COUNT(s));
+}
+
+TS_TEST(distinct_any_ids) {
+  const bags_spec s[] = {{2000, 400, 1, false, true, true, 3, true},
+                         {1500, 5000, 1, false, true, false, 12, true},
+                         {1500, 5000, 1, false, true, false, 12, false}};
   check(s, TEST_COUNT(s));
 }
 
 TS_TEST(distinct_sizes) {
   static const int32_t sizes[] = {1, 2, 255, 256, 257, 1023, 1024, 1025};
   for (int i = 0; i < TEST_COUNT(sizes); i++) {
-    const bags_spec s[] = {{sizes[i], 40, 5, true, false, true, 0},
-                           {sizes[i], 40, 1, false, true, true, 2}};
+    const bags_spec s[] = {{sizes[i], 40, 5, true, false, true, 0, false},
+                           {sizes[i], 40, 1, false, true, true, 2, false}};
     check(s, 2);
   }
 }

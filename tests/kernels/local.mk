@@ -8,6 +8,7 @@ check_PROGRAMS += tests/kernels/lookup tests/kernels/sort tests/kernels/update \
   tests/kernels/flat \
   tests/kernels/dense_update tests/kernels/interact tests/kernels/rows \
   tests/kernels/layers tests/kernels/layers_rows tests/kernels/tokens \
+  tests/kernels/mirror \
   tests/kernels/attention tests/kernels/candidates tests/kernels/full_softmax
 tests_kernels_update_SOURCES = tests/kernels/update.c \
   tests/kernels/update_case.c tests/kernels/update_double.c \

@@ -2,6 +2,7 @@
  * pack_write: batches for the sending side of input dist, byte by byte.
  * ranks: 1  fake: 1  emulated: 1  isa: none
  * seconds: 600 */
+#include "base/hash.h"
 #include "shard/message.h"
 #include "shard/pack.h"
 #include "tests/support/contract.h"
@@ -11,8 +12,8 @@ enum { FEATURES = 5, RANKS = 40, ROUTES = 400, MESSAGE = 1 << 20 };
 /* ---- features ------------------------------------------------------------ */
 
 typedef struct feature {
-  int64_t rows;
-  int longest; /* ids of a bag; 0: exactly one, without lengths; -1: none */
+  int64_t rows; /* TS_ROWS_DYNAMIC: ids are any, and go by their keys */
+  int longest;  /* ids of a bag; 0: exactly one, without lengths; -1: none */
   bool weighted, positions;
   int n_parts;  /* row shards that bags are spread over; 0: one route, whole */
   bool uneven;  /* shards of different sizes */
@@ -55,7 +56,10 @@ static void fill_feature(pack_case *c, int f) {
   c->offsets[f] = kt_array(n + 1, 8, 0);
   c->made[f] = kt_array(n, 4, 0);
   for (int64_t k = 0; k < c->n_ids[f]; k++)
-    ids[k] = (int64_t)(kt_bits() % (uint64_t)x->rows);
+    ids[k] = x->rows != TS_ROWS_DYNAMIC
+                 ? (int64_t)(kt_bits() % (uint64_t)x->rows)
+             : k < 4 ? (int64_t[]){-1, -2, INT64_MIN, INT64_MAX}[k]
+                     : (int64_t)ts_mix64(kt_bits());
   if (c->s->bad == f) { /* the first of them is to be found */
     ck_assert_int_gt(c->n_ids[f], 20);
     ids[c->n_ids[f] / 2] = x->rows;
@@ -73,11 +77,13 @@ static void cut(pack_case *c, int f) {
   for (int p = 0; p < n; p++) {
     int64_t rows = x->uneven ? size - (p % 3 - 1) * (size / 4) : size;
     if (p == n - 1 || rows > x->rows - at) rows = x->rows - at;
+    if (x->rows == TS_ROWS_DYNAMIC) rows = at = 0;
     c->row0[f][p] = at;
     c->routes[c->n_routes++] = (ts_route){.feature = f,
                                           .rank = p % c->s->n_ranks,
                                           .row0 = at,
                                           .n_rows = rows,
+                                          .dynamic = x->rows == TS_ROWS_DYNAMIC,
                                           .split = x->n_parts > 0,
                                           .weighted = x->weighted,
                                           .positions = x->positions};
@@ -138,6 +144,7 @@ static void add_split(const pack_case *c, given *g, int f) {
       .first = g->n_parts,
       .n_parts = x->n_parts,
       .n_all = x->n_parts,
+      .hashed = x->rows == TS_ROWS_DYNAMIC,
       .block = x->uneven ? 0 : (x->rows + x->n_parts - 1) / x->n_parts,
       .row0 = c->row0[f]};
 }
@@ -276,6 +283,21 @@ TS_TEST(spread) {
   check(&s);
   ck_assert_uint_eq(met_forms, 6);
   ck_assert_uint_eq(met_widths, 1u << 1 | 1u << 2 | 1u << 4);
+}
+
+/* Ids of dynamic tables: none is bad, all 64 bits travel. */
+TS_TEST(any_ids) {
+  for (int n = 1; n <= 4; n++) {
+    const spec s = {{{TS_ROWS_DYNAMIC, 3, false, false, 0, false, 0},
+                     {TS_ROWS_DYNAMIC, 4, true, true, n, true, 0},
+                     {1000, 4, true, true, n, true, 0},
+                     {TS_ROWS_DYNAMIC, 0, false, false, n, true, 0}},
+                    4,
+                    4,
+                    700,
+                    -1};
+    check(&s);
+  }
 }
 
 /* Lengths about those that a byte holds. */
