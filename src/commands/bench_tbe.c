@@ -204,7 +204,7 @@ static ts_err read_options(ts_tbe_options *o, ts_tbe_case *c,
       TS_BENCH_CHOICE("sweep", &o->sweep, "0|1",
                       "1: dims 32 to 256, pooling 1 to 100, two types"),
       TS_BENCH_CHOICE("dynamic", &o->dynamic, "0|1",
-                      "1: tables of any id beside plain ones; host"),
+                      "1: tables of any id beside plain ones"),
       TS_BENCH_NUMBER("load", &o->load, .01, 1,
                       "of dynamic=1: ids that there are by the capacity"),
       TS_BENCH_WORD("backend", &o->backend, "whose memory and kernels"),
@@ -223,11 +223,10 @@ static ts_err fill(ts_tbe_case *c, const ts_tbe_options *o) {
   return ts_row_optim_check(&c->config->optimizer, "bench");
 }
 
-static ts_err run_all(ts_tbe_case *c, const ts_tbe_options *o) {
+static ts_err run_all(ts_tbe_case *c) {
   const ts_cpu *cpu = ts_cpu_info();
   TS_DO(ts_tbe_case_allocate(c));
   ts_tbe_case_print(c, c->threads, cpu->model);
-  if (o->dynamic) return ts_bench_tbe_dynamic(c, o->load);
   ts_bench_heads(&lines);
   TS_DO(run_isa(c, "ref"));
   if (cpu->avx2) TS_DO(run_isa(c, "avx2"));
@@ -241,6 +240,14 @@ static ts_err run_device(ts_tbe_case *c, const ts_tbe_options *o) {
   ts_kernels k;
   TS_DO(ts_kernels_fill(&k, o->backend, NULL));
   return ts_bench_tbe_device(c, &k, o->sweep);
+}
+
+static ts_err run_dynamic(ts_tbe_case *c, const ts_tbe_options *o) {
+  ts_kernels k;
+  TS_DO(ts_kernels_fill(&k, o->backend, NULL));
+  TS_DO(ts_tbe_case_allocate(c));
+  ts_tbe_case_print(c, c->threads, ts_cpu_info()->model);
+  return ts_bench_tbe_dynamic(c, &k, o->load);
 }
 
 static void reset(ts_tbe_case *c) {
@@ -278,12 +285,13 @@ ts_err ts_bench_tbe(const ts_args *a) {
   TS_TRY(fill(&c, &o));
   const bool host = !strcmp(o.backend, "host");
   const ts_device_options options = {.serial = host, .n_threads = c.threads};
-  if (o.dynamic && (!host || o.sweep))
-    TS_THROW(TS_ERR_USAGE,
-             "bench tbe: dynamic = 1 is of backend = host, without sweep");
+  if (o.dynamic && o.sweep)
+    TS_THROW(TS_ERR_USAGE, "bench tbe: dynamic = 1 is without sweep");
   TS_TRY(ts_device_create(&c.device, o.backend, &options));
   TS_TRY(ts_lane_create(c.device, &c.lane, "compute", TS_LANE_COMPUTE));
-  TS_TRY(host && !o.sweep ? run_all(&c, &o) : run_device(&c, &o));
+  TS_TRY(o.dynamic          ? run_dynamic(&c, &o)
+         : host && !o.sweep ? run_all(&c)
+                            : run_device(&c, &o));
 done:
   reset(&c);
   return err;

@@ -79,4 +79,4 @@ ts_err ts_bench_tbe_device(ts_tbe_case *, const ts_kernels *, bool sweep);
 /* CASE's tables beside tables of any id (rows = "dynamic") which have as many
  * ids, LOAD of their capacity: forward and backward of both in turns, and what
  * it takes to find the ids' rows.  Prints a table as above. */
-ts_err ts_bench_tbe_dynamic(ts_tbe_case *, double load);
+ts_err ts_bench_tbe_dynamic(ts_tbe_case *, const ts_kernels *, double load);

@@ -1,11 +1,15 @@
 /* bench_tbe_dynamic.c - `tessera bench tbe dynamic=1`: tables of any id beside
  * plain ones of as many rows, on the same batches, in turns.  Ids have their
- * rows in the plain tables' order, so that both read memory alike. */
+ * rows in the plain tables' order, so that both read memory alike.  Times are
+ * the host's, from the call to the end of the lane's work. */
+#include <string.h>
+
 #include "base/hash.h"
 #include "base/mem.h"
 #include "commands/bench_table.h"
 #include "commands/bench_tbe.h"
 #include "runtime/trace.h"
+#include "sparse/mirror.h"
 
 /* ms of each batch, or medians. */
 typedef struct ts_both {
@@ -16,8 +20,13 @@ typedef struct ts_both {
 typedef struct ts_dynamic_case {
   ts_tbe_case plain, own; /* own: the same but the tables and the rows */
   ts_table_config config;
-  ts_kernels kernels;
+  const ts_kernels *kernels;
   int64_t *ids; /* (n) of the batch that is placed */
+  /* On a discrete device, which has copies of the batches: */
+  bool there;
+  ts_tbe_lent lent;
+  ts_buffer plain_rows, wide, rows; /* (n) ids of the batch: rows of plain
+                                       tables, 64 bits, rows */
 } ts_dynamic_case;
 
 /* ---- tables -------------------------------------------------------------- */
@@ -25,6 +34,19 @@ typedef struct ts_dynamic_case {
 /* The id that a plain table's row is. */
 static int64_t id_of(int64_t row) {
   return (int64_t)ts_mix64((uint64_t)row + 1);
+}
+
+/* On a device, whose memory is there before it is written. */
+static ts_err learn_there(ts_dynamic_case *d) {
+  ts_err err = TS_OK;
+  int64_t *ids = NULL;
+  TS_TRY(ts_mem_many(ids, d->plain.rows, MISC));
+  for (int64_t i = 0; i < d->plain.rows; i++) ids[i] = id_of(i);
+  for (int t = 0; t < d->plain.tables; t++)
+    TS_TRY(ts_tbe_learn(d->own.tbe, t, ids, d->plain.rows));
+done:
+  ts_mem_free(ids);
+  return err;
 }
 
 /* All tables learn as many ids as plain ones have rows. */
@@ -41,20 +63,33 @@ static ts_err learn(ts_dynamic_case *d) {
   return TS_OK;
 }
 
+static ts_err room_there(ts_dynamic_case *d) {
+  const int64_t n = d->plain.n;
+  ts_buffer *all[] = {&d->plain_rows, &d->wide, &d->rows};
+  if (!d->there) return TS_OK;
+  TS_DO(ts_tbe_case_lend(&d->lent, &d->plain));
+  for (int k = 0; k < 3; k++)
+    TS_DO(ts_buffer_create(all[k], d->plain.device,
+                           (size_t)n * (k == 1 ? 8 : 4), TS_SPACE_DEVICE,
+                           TS_TAG_INPUT));
+  return TS_OK;
+}
+
 static ts_err create(ts_dynamic_case *d, const ts_tbe_case *c, double load) {
   d->plain = d->own = *c;
   d->config = *c->config;
   d->config.capacity = d->config.rows = (int64_t)((double)c->rows / load);
   d->own.config = &d->config;
   d->own.rows = ts_tbe_rows_of(&d->config, d->config.capacity);
+  d->there = ts_device_is_discrete(c->device);
   for (int i = 0; i < TS_TBE_INPUTS; i++) d->own.ids[i] = NULL;
   for (int i = 0; i < TS_TBE_INPUTS; i++)
     TS_DO(ts_mem_array(&d->own.ids[i], c->n, 4, TS_TAG_INPUT));
   TS_DO(ts_mem_array(&d->ids, c->n, 8, TS_TAG_INPUT));
-  TS_DO(ts_kernels_fill(&d->kernels, "host", NULL));
-  TS_DO(ts_tbe_case_group(&d->plain, &d->kernels));
-  TS_DO(ts_tbe_case_group(&d->own, &d->kernels));
-  return learn(d);
+  TS_DO(ts_tbe_case_group(&d->plain, d->kernels));
+  TS_DO(ts_tbe_case_group(&d->own, d->kernels));
+  TS_DO(room_there(d));
+  return d->there ? learn_there(d) : learn(d);
 }
 
 static void destroy(ts_dynamic_case *d) {
@@ -62,32 +97,102 @@ static void destroy(ts_dynamic_case *d) {
   ts_tbe_destroy(d->own.tbe);
   for (int i = 0; i < TS_TBE_INPUTS; i++) ts_mem_free(d->own.ids[i]);
   ts_mem_free(d->ids);
+  ts_buffer_reset(&d->plain_rows);
+  ts_buffer_reset(&d->wide);
+  ts_buffer_reset(&d->rows);
+  ts_tbe_lent_reset(&d->lent);
 }
 
 /* ---- measuring ----------------------------------------------------------- */
 
+typedef struct ts_placing {
+  ts_dynamic_case *d;
+  int i;
+  uint32_t batch;
+} ts_placing;
+
+static ts_err place_there(const ts_placing *p) {
+  const ts_tbe_case *c = &p->d->own;
+  const int64_t per_table = (int64_t)c->batch * c->pool;
+  ts_mirror_part *parts;
+  TS_DO(ts_tbe_parts(c->tbe, c->tables, &parts));
+  for (int t = 0; t < c->tables; t++)
+    parts[t] = (ts_mirror_part){(int64_t *)p->d->wide.ptr + t * per_table,
+                                t * per_table, per_table, t};
+  return ts_tbe_place_parts(c->tbe, parts, c->tables, p->d->rows.ptr, p->batch,
+                            0);
+}
+
+static ts_err place_task(void *arg, ts_lane *lane) {
+  const ts_placing *p = arg;
+  const ts_tbe_case *c = &p->d->own;
+  const int64_t per_table = (int64_t)c->batch * c->pool;
+  (void)lane;
+  if (p->d->there) return place_there(p);
+  for (int t = 0; t < c->tables; t++)
+    TS_DO(ts_tbe_place(c->tbe, t, c->ids[p->i % TS_TBE_INPUTS] + t * per_table,
+                       p->d->ids + t * per_table, per_table, p->batch, 0));
+  return TS_OK;
+}
+
 /* Batch I's ids become rows, which are looked for anew each time. */
 static ts_err place(ts_dynamic_case *d, int i, uint32_t batch, double *ms) {
-  const int64_t per_table = (int64_t)d->own.batch * d->own.pool;
+  const ts_placing p = {d, i, batch};
   const double t0 = ts_now();
-  for (int t = 0; t < d->own.tables; t++)
-    TS_DO(ts_tbe_place(d->own.tbe, t,
-                       d->own.ids[i % TS_TBE_INPUTS] + t * per_table,
-                       d->ids + t * per_table, per_table, batch, 0));
+  TS_DO(ts_lane_run(d->own.lane, "place", place_task, p));
+  TS_DO(ts_lane_sync(d->own.lane));
   *ms = 1e3 * (ts_now() - t0);
+  return TS_OK;
+}
+
+/* Batch I of plain tables and its ids go to the device. */
+static ts_err bring(ts_dynamic_case *d, int i) {
+  ts_err err = TS_OK;
+  ts_staging s = {0};
+  const size_t n = (size_t)d->plain.n;
+  if (!d->there) return TS_OK;
+  TS_TRY(ts_staging_create(&s, d->plain.device));
+  TS_TRY(ts_staging_put(&s, d->plain_rows.ptr, d->plain.ids[i % TS_TBE_INPUTS],
+                        n * 4));
+  TS_TRY(ts_staging_put(&s, d->wide.ptr, d->ids, n * 8));
+done:
+  ts_staging_reset(&s);
+  return err;
+}
+
+static void cool(ts_dynamic_case *d, ts_tbe_case *c, int i) {
+  if (!d->there) ts_tbe_case_cool(c, i);
+}
+
+/* ms of batch I's passes of C, on the device with ROWS. */
+static ts_err time_passes(const ts_dynamic_case *d, ts_tbe_case *c, int i,
+                          const ts_buffer *rows, double *f, double *b) {
+  if (!d->there) return ts_tbe_case_time(c, i, f, b);
+  const ts_tbe_input in =
+      ts_tbe_lent_input(&d->lent, ts_tbe_case_input(c, i), rows);
+  const double t0 = ts_now();
+  TS_DO(ts_tbe_forward(c->tbe, d->lent.out.ptr, &in, c->lane));
+  TS_DO(ts_lane_sync(c->lane));
+  const double t1 = ts_now();
+  TS_DO(ts_tbe_backward(c->tbe, d->lent.grad.ptr, &in, 1.0, i + 1, c->lane));
+  TS_DO(ts_lane_sync(c->lane));
+  *f = 1e3 * (t1 - t0);
+  *b = 1e3 * (ts_now() - t1);
   return TS_OK;
 }
 
 static ts_err time_batch(ts_dynamic_case *d, int i, ts_both *t) {
   for (int64_t k = 0; k < d->own.n; k++)
     d->ids[k] = id_of(d->plain.ids[i % TS_TBE_INPUTS][k]);
-  ts_tbe_case_cool(&d->plain, 3 * i);
-  TS_DO(ts_tbe_case_time(&d->plain, i, &t->plain, &t->plain_back));
-  ts_tbe_case_cool(&d->own, 3 * i + 1);
+  TS_DO(bring(d, i));
+  cool(d, &d->plain, 3 * i);
+  TS_DO(
+      time_passes(d, &d->plain, i, &d->plain_rows, &t->plain, &t->plain_back));
+  cool(d, &d->own, 3 * i + 1);
   TS_DO(place(d, i, 0, &t->known));
-  ts_tbe_case_cool(&d->own, 3 * i + 2);
+  cool(d, &d->own, 3 * i + 2);
   TS_DO(place(d, i, 2, &t->placed));
-  return ts_tbe_case_time(&d->own, i, &t->forward, &t->backward);
+  return time_passes(d, &d->own, i, &d->rows, &t->forward, &t->backward);
 }
 
 /* The median of a figure, which is AT in each of T. */
@@ -126,10 +231,11 @@ static ts_err measure(ts_dynamic_case *d, double load, double alpha) {
   return TS_OK;
 }
 
-ts_err ts_bench_tbe_dynamic(ts_tbe_case *c, double load) {
+ts_err ts_bench_tbe_dynamic(ts_tbe_case *c, const ts_kernels *k, double load) {
   ts_err err = TS_OK;
   ts_dynamic_case *d = NULL;
   TS_TRY(ts_mem_many(d, 1, MISC));
+  d->kernels = k;
   TS_TRY(create(d, c, load));
   ts_bench_heads(&lines);
   TS_TRY(measure(d, load, 0));

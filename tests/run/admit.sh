@@ -7,25 +7,8 @@
 . "$srcdir/tests/support/common.sh"
 not_sanitized
 . "$srcdir/tests/support/ids.sh"
-cat > "$work/met.deck" <<'DECK'
-run = { steps = 40; log_every = 1; threads = 1; };
-data = { train = "data.h5"; format = "dataset"; global_batch = 64; };
-table_defaults = { dim = 16; rows = "dynamic"; admit = { min_count = 3; window_steps = 7; };
-                   evict = { kind = "lfu"; every = 5; keep = 0.3; }; };
-tables = ( { name = "a"; capacity = 1200; features = ["fa"]; dtype = "bf16"; },
-  { name = "b"; capacity = 1600; features = ["fb", "fc"]; pooling = "mean";
-    optimizer = { kind = "adam"; }; admit = { min_count = 2; window_steps = 0; }; },
-  { name = "c"; capacity = 1000; features = ["fd"]; weighted = true;
-    admit = { min_count = 2; window_steps = 4; sketch_mib = 0.5; }; evict = { kind = "none"; }; } );
-model = { kind = "dlrm"; dense_features = 4; dense_arch = [16, 16]; over_arch = [16, 1]; };
-checkpoint = { every = 10; keep = 10; };
-sharding = { topology = "default"; };
-DECK
+met_deck
 go() { n=$1; folder=$2; shift 2; run "$n" train "$work/met.deck" --quiet --set run.output="$work/$folder" "$@"; }
-same_ids() { # of both runs, the ids and what is counted of others
-  for table in a b c; do same_sets "$1" "$2" dynamic/$table/ids dynamic/$table/sights meta/dynamic/$table || return 1; done
-  for table in a b; do same_sets "$1" "$2" dynamic/$table/seen dynamic/$table/last || return 1; done
-}
 check "data" ids_data
 for n in 1 2 3 4; do check "$n ranks" go $n n$n; done
 for n in 2 3 4; do

@@ -1,0 +1,76 @@
+#!/bin/sh
+# dynamic_devices.sh - tables of any id on a device of discrete memory, by the
+# emulated one: which ids have rows, how often each was met, what is evicted and
+# how often others were seen is the host's to the bit, on 1, 2 and 4 ranks, by
+# every pipeline, policy and part of a step; runs go on from the host's
+# checkpoints there, and back.  seconds: 300
+# sanitizers: none (kernels are fibers on threads)
+. "$srcdir/tests/support/common.sh"
+. "$srcdir/tests/support/ids.sh"
+host=$TESSERA
+emulated=$(dirname "$TESSERA")/tests/tessera-emulated
+[ -x "$emulated" ] || { echo "needs tests/tessera-emulated: a C++ compiler was not found at configure"; exit 77; }
+check "data" ids_data
+met_deck
+go() { # RANKS FOLDER options: FOLDER on the host, there-FOLDER emulated
+  n=$1; folder=$2; shift 2
+  TESSERA=$host; run "$n" train "$work/met.deck" --quiet --set run.output="$work/$folder" --set run.backend=host --set run.steps=22 "$@" || return 1
+  there "$n" "$folder" "$@"
+}
+there() {
+  n=$1; folder=$2; shift 2
+  TESSERA=$emulated; run "$n" train "$work/met.deck" --quiet --set run.output="$work/there-$folder" --set run.backend=emulated --set run.steps=22 "$@"
+}
+last=checkpoints/step-00000022.h5
+table_lines() { grep '"evict"\|"index"' "$work/$1/metrics.jsonl"; }
+same_table_lines() { table_lines "$1" > "$work/x"; table_lines "there-$1" > "$work/y"; [ -s "$work/x" ] && cmp "$work/x" "$work/y"; }
+same() { # FOLDER
+  check "$1: the same losses" close_losses "$1" "there-$1" 1e-6 22
+  check "$1: the same ids" same_ids "$1" "there-$1"
+  check "$1: the log of them" same_table_lines "$1"
+}
+for ranks in 1 2 4; do
+  for kind in base sparse_dist fused_sparse_dist semi_sync prefetch; do
+    [ $ranks = 4 ] && [ $kind = base ] && continue
+    check "$kind on $ranks ranks" go $ranks $ranks-$kind --set pipeline.kind=$kind
+    same $ranks-$kind
+  done
+done
+check "in parts of steps" go 2 parts --set run.accumulate=2
+same parts
+check "table_wise" go 2 whole --set table_defaults.sharding=table_wise
+same whole
+check "lru" go 2 lru --set table_defaults.evict.kind=lru
+same lru
+check "ttl" go 2 ttl --set table_defaults.evict.kind=ttl --set table_defaults.evict.ttl=4 --set tables.c.evict.ttl=0
+same ttl
+
+# Steps at which batches are ahead, and others; from there to here and back.
+for at in 15 17; do
+  check "to step $at" go 2 part$at --set run.steps=$at
+  cp -r "$work/part$at" "$work/there-up$at"
+  check "from the host's step $at" there 4 up$at
+  check "the same ids" same_ids 1-base there-up$at
+  check "the same losses" close_losses 1-base there-up$at 1e-6 22
+  cp -r "$work/there-part$at" "$work/down$at"
+  TESSERA=$host
+  check "back from step $at" run 1 train "$work/met.deck" --quiet --set run.output="$work/down$at" --set run.backend=host --set run.steps=22
+  check "the same ids on the host" same_ids 1-base down$at
+done
+
+# Evaluations see no ids of steps to come, and those of a row that came back
+# begin anew.
+looks="--set data.eval=data.h5 --set run.eval_every=10 --set checkpoint.every=22"
+evals() { grep '"eval":true' "$work/$1/metrics.jsonl" | sed 's/"\(samples_per_s\|seconds\)":[^,}]*//'; }
+same_evals() { evals "$1" > "$work/x"; evals "$2" > "$work/y"; [ "$(wc -l < "$work/x")" = 3 ] && cmp "$work/x" "$work/y"; }
+for kind in base sparse_dist prefetch; do
+  check "evaluations, $kind" there 2 look-$kind $looks --set pipeline.kind=$kind
+  check "the same, $kind" same_evals there-look-base there-look-$kind
+done
+
+# A table is full.
+TESSERA=$emulated
+run 2 train "$work/met.deck" --quiet --set run.output="$work/full" --set run.backend=emulated --set tables.c.capacity=20 > "$work/out" 2>&1
+check "code 1 when no row is left" test $? = 1
+check "it says so" grep -q 'table c is full: there is no row for id' "$work/out"
+passed
