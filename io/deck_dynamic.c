@@ -19,7 +19,6 @@ static const char *refused(const ts_config *c, const ts_table_config *x) {
   if (x->init_kind && !strcmp(x->init_kind, "file"))
     return "init.kind uniform, normal or constant";
   if (x->ema) return "ema = false";
-  if (ts_table_is_slow(x)) return "kernel \"fused\"";
   if (c->checkpoint.delta_every) return "checkpoint.delta_every = 0";
   return NULL;
 }

@@ -179,8 +179,10 @@ static __global__ void __launch_bounds__(TS_MIRROR_THREADS)
     ts_put_rows_kernel(ts_put_rows_args a, int64_t n) {
   ts_each<TS_MIRROR_THREADS>(a.n * n, [&](int64_t k) {
     const int64_t i = k / n, c = k - i * n;
-    ((T *)a.to)[(int64_t)a.rows[i] * n + c] =
-        a.from ? ((const T *)a.from)[k] : 0;
+    const uint32_t row = a.rows[i];
+    if (ts_puts_row(&a, row))
+      ((T *)a.to)[(int64_t)(row - a.low) * n + c] =
+          a.from ? ((const T *)a.from)[k] : 0;
   });
 }
 

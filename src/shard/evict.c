@@ -168,7 +168,9 @@ static ts_err look(ts_evicting *x, int64_t step, ts_comm *comm,
     err = ts_mem_many(x->counts, DIGITS + (int64_t)x->n_shards, SPARSE);
   TS_TRY(ts_agree(comm, err));
   TS_TRY(evict(x, step, comm, out));
-  TS_TRY(ts_agree(comm, x->here ? ts_tbe_send_counts(x->tbe) : TS_OK));
+  if (x->here) err = ts_tbe_send_counts(x->tbe);
+  if (x->here && err == TS_OK) err = ts_tbe_drop_lines(x->tbe);
+  TS_TRY(ts_agree(comm, err));
 done:
   ts_mem_free_all(x->ids, x->rows, x->order, x->goes, x->counts);
   return err;
@@ -210,6 +212,7 @@ static ts_err forget_shard(void *arg, int32_t table, const ts_shard *s,
   for (int64_t k = 0; k < n; k++)
     if (have.born[rows[k]] >= first) (void)ts_index_erase(have.index, ids[k]);
   ts_tbe_go(tbe, first);
+  TS_TRY(ts_tbe_drop_lines(tbe));
 done:
   ts_mem_free_all(ids, rows);
   return err;

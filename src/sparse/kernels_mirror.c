@@ -51,7 +51,8 @@ static ts_err index_find(const ts_index_find_args *a) {
 static ts_err put_rows(const ts_put_rows_args *a) {
   const size_t row = (size_t)a->row_bytes;
   for (int64_t i = 0; i < a->n; i++) {
-    char *to = (char *)a->to + a->rows[i] * row;
+    if (!ts_puts_row(a, a->rows[i])) continue;
+    char *to = (char *)a->to + (size_t)(a->rows[i] - a->low) * row;
     if (a->from)
       memcpy(to, (const char *)a->from + (size_t)i * row, row);
     else

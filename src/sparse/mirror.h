@@ -39,14 +39,21 @@ typedef struct ts_index_find_args {
   int64_t *missed_ids;         /* (n) */
 } ts_index_find_args;
 
-/* Kernel put_rows: to[rows[i]] = from[i], rows of ROW_BYTES bytes, which are a
- * multiple of 2; FROM NULL: zeros.  Of equal ROWS the content is the same. */
+/* Kernel put_rows: to[rows[i] - low] = from[i], rows of ROW_BYTES bytes, which
+ * are a multiple of 2; FROM NULL: zeros.  Rows from LOW on and, where HIGH is
+ * not 0, below it; the others are left out.  Of equal ROWS the content is the
+ * same. */
 typedef struct ts_put_rows_args {
-  void *to;             /* (rows, row_bytes) */
+  void *to;             /* (rows, row_bytes) of the rows from low on */
   const uint32_t *rows; /* (n) */
   const void *from;     /* (n, row_bytes) or NULL */
   int64_t n, row_bytes;
+  uint32_t low, high;
 } ts_put_rows_args;
+
+TS_HASH_INLINE bool ts_puts_row(const ts_put_rows_args *a, uint32_t row) {
+  return row >= a->low && (!a->high || row < a->high);
+}
 
 /* Kernel meet_rows: seen[keys[i]]++ and last[keys[i]] = pass, once for each of
  * the keys that differ. */

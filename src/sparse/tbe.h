@@ -120,6 +120,10 @@ typedef struct ts_tbe_ids {
  * them sends them; nothing to do on others. */
 ts_err ts_tbe_fetch_counts(ts_tbe *);
 ts_err ts_tbe_send_counts(ts_tbe *);
+/* Ids have lost their rows: lines of cached groups, of which none is held, are
+ * written back and given up, as others will have the rows.  The lanes are idle.
+ */
+ts_err ts_tbe_drop_lines(ts_tbe *);
 ts_tbe_ids ts_tbe_ids_of(ts_tbe *, int32_t t);
 ts_err ts_tbe_learn(ts_tbe *, int32_t t, const int64_t *ids, int64_t n);
 

@@ -9,7 +9,7 @@
 
 #include "base/mem.h"
 #include "sparse/admit.h"
-#include "sparse/index.h"
+#include "sparse/mirror.h"
 #include "sparse/tbe_impl.h"
 
 /* Keys are spread like balls over bins: a shard of N gets more than N and
@@ -54,6 +54,10 @@ ts_err ts_tbe_index_create(ts_tbe *t) {
   for (int32_t i = 0; i < t->n_tables; i++) TS_DO(index_create(t, i));
   for (int32_t i = 0; i < t->n_tables; i++)
     TS_DO(admit_create(&t->admit[i], &t->tables[i]));
+  for (int32_t i = 0; i < t->n_tables && !t->firsts.ptr; i++)
+    if (t->admit[i])
+      TS_DO(ts_buffer_create(&t->firsts, t->device, (size_t)t->n_tables * 8,
+                             TS_SPACE_DEVICE, TS_TAG_SPARSE));
   return ts_mirror_create(t);
 }
 
@@ -63,6 +67,7 @@ void ts_tbe_index_destroy(ts_tbe *t) {
   for (int32_t i = 0; t->admit && i < t->n_tables; i++)
     ts_admit_destroy(t->admit[i]);
   ts_mirror_destroy(t->mirror);
+  ts_buffer_reset(&t->firsts);
   ts_mem_free_all(t->index, t->admit, t->born, t->seen, t->last, t->row_id);
 }
 
@@ -79,19 +84,42 @@ ts_tbe_ids ts_tbe_ids_of(ts_tbe *t, int32_t i) {
                       .last = t->last ? t->last + base : NULL};
 }
 
-/* Row 0 of state K of table I (-1: the weights) is 0 again. */
-static ts_err clear_first(ts_tbe *t, int32_t i, int k) {
-  int32_t cols;
-  ts_dtype dtype;
-  void *row = ts_tbe_rows(t, i, k, &cols, &dtype);
-  return t->kernels->zero(row, (size_t)cols * ts_dtype_bytes(dtype));
+/* Rows AT (n_tables) of weights (K -1) or a state, in whatever memory kernels
+ * see them, are 0.  LINES: at their places in a cached tier. */
+static ts_err clear(const ts_tbe *t, int k, const uint32_t *at, bool lines) {
+  ts_tier *tier = t->tier;
+  const ts_tier_ops *ops = tier->ops;
+  const bool wide = k < 0 || !t->optim->state[k].per_row;
+  const int64_t bytes =
+      (wide ? t->dim : 1) * (int64_t)ts_dtype_bytes(k < 0 ? t->dtype : TS_F32);
+  const uint32_t first = lines && ops->lines ? ops->first_line(tier) : 0;
+  ts_put_rows_args a = {.to = k < 0 ? ops->weights(tier)
+                                    : (void *)ops->state(tier, k),
+                        .rows = at,
+                        .n = t->n_tables,
+                        .row_bytes = bytes,
+                        .high = first};
+  TS_DO(t->kernels->put_rows(&a));
+  if (!first) return TS_OK;
+  a.low = first;
+  a.high = 0;
+  a.to = ops->lines(tier, k);
+  return t->kernels->put_rows(&a);
 }
 
 /* Gradients of ids that were not admitted have changed row 0. */
 ts_err ts_tbe_met(ts_tbe *t) {
-  for (int32_t i = 0; t->admit && i < t->n_tables; i++)
-    for (int k = -1; t->admit[i] && k < t->optim->n_states; k++)
-      TS_DO(clear_first(t, i, k));
+  const bool cached = t->tier->ops->cached;
+  uint32_t first[t->n_tables];
+  uint32_t *keys = t->firsts.ptr, *at = keys ? keys + t->n_tables : NULL;
+  if (!keys) return TS_OK;
+  for (int32_t i = 0; i < t->n_tables; i++) first[i] = (uint32_t)t->row_base[i];
+  TS_DO(t->kernels->put(keys, first, sizeof first));
+  if (cached) TS_DO(t->tier->ops->locate(t->tier, at, keys, t->n_tables));
+  for (int k = -1; k < t->optim->n_states; k++) {
+    const bool row = k >= 0 && t->optim->state[k].per_row;
+    TS_DO(clear(t, k, cached && !row ? at : keys, cached && !row));
+  }
   return TS_OK;
 }
 
@@ -134,18 +162,14 @@ static ts_err full(const ts_tbe *t, int32_t i, const int64_t *id) {
                  (long long)ts_index_n(t->index[i]));
 }
 
-/* New rows of the host's memory. */
-static void draw(ts_tbe *t, int32_t i, const uint32_t *row, const int64_t *ids,
-                 const int64_t *fresh, int64_t n) {
+void ts_tbe_begin_rows(ts_tbe *t, int32_t i, int k, const ts_mirror_new *new) {
   int32_t cols;
   ts_dtype dtype;
-  ts_tbe_draw(t, i, ts_tbe_rows(t, i, -1, &cols, &dtype), row, ids, fresh, n);
-  for (int s = 0; s < t->optim->n_states; s++) {
-    char *state = ts_tbe_rows(t, i, s, &cols, &dtype);
-    const size_t bytes = (size_t)cols * ts_dtype_bytes(dtype);
-    for (int64_t k = 0; k < n; k++)
-      memset(state + row[fresh[k]] * bytes, 0, bytes);
-  }
+  char *rows = ts_tbe_rows(t, i, k, &cols, &dtype);
+  const size_t bytes = (size_t)cols * ts_dtype_bytes(dtype);
+  if (k < 0) ts_tbe_draw(t, i, rows, new->row, new->ids, new->fresh, new->n);
+  for (int64_t j = 0; k >= 0 && j < new->n; j++)
+    memset(rows + new->row[new->fresh[j]] * bytes, 0, bytes);
 }
 
 static ts_err learn_some(ts_tbe *t, int32_t i, uint32_t *row,
@@ -153,10 +177,10 @@ static ts_err learn_some(ts_tbe *t, int32_t i, uint32_t *row,
   int64_t fresh[SOME], n_fresh;
   TS_DO(ts_index_insert(t->index[i], row, ids, n, fresh, &n_fresh));
   note_ids(t, i, row, ids, fresh, n_fresh, batch);
-  if (t->mirror)
-    TS_DO(ts_mirror_add(t, i, row, ids, fresh, n_fresh, batch));
-  else
-    draw(t, i, row, ids, fresh, n_fresh);
+  const ts_mirror_new new = {row, ids, fresh, n_fresh};
+  if (t->mirror) TS_DO(ts_mirror_add(t, i, &new, batch));
+  for (int k = -1; !t->mirror && k < t->optim->n_states; k++)
+    ts_tbe_begin_rows(t, i, k, &new);
   for (int64_t k = 0; k < n; k++)
     if (row[k] == TS_INDEX_NONE) return full(t, i, &ids[k]);
   return TS_OK;
@@ -230,6 +254,12 @@ ts_err ts_tbe_place(ts_tbe *t, int32_t feature, int32_t *rows, const void *ids,
     while (m > 0) m--, rows[at[m]] = (int32_t)row[m];
   }
   return TS_OK;
+}
+
+ts_err ts_tbe_drop_lines(ts_tbe *t) {
+  if (!ts_tbe_is_cached(t)) return TS_OK;
+  TS_DO(ts_tbe_flush(t));
+  return ts_tbe_reload(t);
 }
 
 void ts_tbe_go(ts_tbe *t, uint32_t batch) {

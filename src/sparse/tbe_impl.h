@@ -35,6 +35,8 @@ struct ts_tbe {
   struct ts_index **index;  /* (n_tables) of dynamic ones; NULL: none are */
   struct ts_tbe_mirror *mirror; /* tbe_mirror.c: of discrete devices; or NULL */
   struct ts_admit **admit; /* (n_tables) of dynamic ones, NULL: it admits all */
+  ts_buffer firsts; /* (2, n_tables) row 0 of each, of groups that admit, and
+                       where they are */
   uint32_t *born, *seen, *last; /* as in ts_tbe_ids, by rows of the group */
   int64_t *row_id; /* (rows) of those of 16 bits, whose ids they are: stochastic
                       rounding goes by it; else NULL, as with a mirror */
@@ -64,17 +66,26 @@ enum { TS_TBE_SOME = 1024 };
 ts_err ts_tbe_met(ts_tbe *);
 ts_err ts_tbe_place_new(ts_tbe *, int32_t t, uint32_t *row, const int64_t *ids,
                         int64_t n, uint32_t batch);
+/* Ids of a table that have got rows: those of IDS in the places FRESH (n), and
+ * ROW says which, of all. */
+typedef struct ts_mirror_new {
+  const uint32_t *row;
+  const int64_t *ids, *fresh;
+  int64_t n;
+} ts_mirror_new;
+/* Their weights (STATE -1), which are drawn, or a state, zeros, of table T, in
+ * the host's memory. */
+void ts_tbe_begin_rows(ts_tbe *, int32_t t, int state, const ts_mirror_new *);
 /* tbe_mirror.c: the copy of indexes on a discrete device; nothing on others.
  * ids: whose the group's rows are, device memory; NULL without one.  meet: rows
- * KEYS (n, ascending) of the group are updated by pass PASS.  add: rows ROW of
- * IDS, those of them FRESH (n), that BATCH has brought, with their weights.
+ * KEYS (n, ascending) of the group are updated by pass PASS.  add: BATCH has
+ * brought these ids.
  * meet, add in tasks. */
 ts_err ts_mirror_create(ts_tbe *);
 void ts_mirror_destroy(struct ts_tbe_mirror *);
 const int64_t *ts_mirror_ids(const ts_tbe *);
 ts_err ts_mirror_meet(ts_tbe *, const uint32_t *keys, int64_t n, int64_t pass);
-ts_err ts_mirror_add(ts_tbe *, int32_t t, const uint32_t *row,
-                     const int64_t *ids, const int64_t *fresh, int64_t n,
+ts_err ts_mirror_add(ts_tbe *, int32_t t, const ts_mirror_new *,
                      uint32_t batch);
 ts_err ts_tbe_index_create(ts_tbe *);
 void ts_tbe_index_destroy(ts_tbe *);

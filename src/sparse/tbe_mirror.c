@@ -180,37 +180,45 @@ static ts_err follow(ts_tbe *t) {
   return TS_OK;
 }
 
-ts_err ts_mirror_add(ts_tbe *t, int32_t i, const uint32_t *row,
-                     const int64_t *ids, const int64_t *fresh, int64_t n,
+/* Weights and states of new rows, in the memory where they are: the device's,
+ * with numbers that landed at ROWS and weights at WEIGHTS, or the host's. */
+static ts_err put_new(ts_tbe *t, int32_t i, const ts_mirror_new *new,
+                      int64_t rows, int64_t weights) {
+  for (int k = -1; k < t->optim->n_states; k++) {
+    int32_t cols;
+    ts_dtype dtype;
+    void *to = ts_tbe_rows(t, i, k, &cols, &dtype);
+    const int64_t bytes = (int64_t)ts_dtype_bytes(dtype) * cols;
+    if (ts_device_holds(t->device, to))
+      TS_DO(put(t, to, rows, k < 0 ? weights : -1, new->n, bytes));
+    else
+      ts_tbe_begin_rows(t, i, k, new);
+  }
+  return TS_OK;
+}
+
+ts_err ts_mirror_add(ts_tbe *t, int32_t i, const ts_mirror_new *new,
                      uint32_t batch) {
   ts_tbe_mirror *m = t->mirror;
   const int64_t bytes = t->dim * (int64_t)ts_dtype_bytes(t->dtype);
-  const int64_t base = t->row_base[i];
+  const int64_t base = t->row_base[i], n = new->n;
   /* ids, numbers, batches, weights of all that are new */
   const int64_t rows = 8 * n, born = rows + 4 * n, weights = born + 4 * n;
   char *up = m->up.ptr;
-  int32_t cols;
-  ts_dtype dtype;
   if (!n) return TS_OK;
   TS_DO(await(t));
   for (int64_t k = 0; k < n; k++) {
-    memcpy(up + 8 * k, &ids[fresh[k]], 8);
-    memcpy(up + rows + 4 * k, &row[fresh[k]], 4);
+    memcpy(up + 8 * k, &new->ids[new->fresh[k]], 8);
+    memcpy(up + rows + 4 * k, &new->row[new->fresh[k]], 4);
     memcpy(up + born + 4 * k, &batch, 4);
   }
-  ts_tbe_draw(t, i, up + weights, NULL, ids, fresh, n);
+  ts_tbe_draw(t, i, up + weights, NULL, new->ids, new->fresh, n);
   TS_DO(t->kernels->copy(m->landed.ptr, up, (size_t)(weights + n * bytes)));
   TS_DO(put(t, (int64_t *)m->ids.ptr + base, rows, 0, n, 8));
   TS_DO(put(t, (uint32_t *)m->born.ptr + base, rows, born, n, 4));
   if (t->seen) TS_DO(put(t, (uint32_t *)m->seen.ptr + base, rows, -1, n, 4));
   if (t->seen) TS_DO(put(t, (uint32_t *)m->last.ptr + base, rows, -1, n, 4));
-  void *to = ts_tbe_rows(t, i, -1, &cols, &dtype);
-  TS_DO(put(t, to, rows, weights, n, bytes));
-  for (int k = 0; k < t->optim->n_states; k++) {
-    to = ts_tbe_rows(t, i, k, &cols, &dtype);
-    TS_DO(put(t, to, rows, -1, n, (int64_t)ts_dtype_bytes(dtype) * cols));
-  }
-  return TS_OK;
+  return put_new(t, i, new, rows, weights);
 }
 
 /* ---- batches, in tasks --------------------------------------------------- */

@@ -14,14 +14,26 @@ uint32_t ts_trainer_first_learnt(ts_trainer *t) {
   return 0;
 }
 
+/* What is fetched ahead of a step is fetched again: a batch's rows are not
+ * ready any more. */
+ts_err ts_trainer_let_go(ts_trainer *t) {
+  TS_DO(ts_pipeline_forget(t));
+  for (int k = 0; k < t->n_inflight; k++) {
+    ts_inflight *c = ts_inflight_at(t, k);
+    if (!ts_pipeline_has(t, k)) continue;
+    TS_DO(ts_ebc_release(c->ebc_batch, t->compute));
+    c->ready = (ts_event){0};
+  }
+  return ts_lane_sync(t->compute);
+}
+
 ts_err ts_trainer_place_again(ts_trainer *t) {
   ts_err err = TS_OK;
   for (int k = 0; err == TS_OK && k < t->n_inflight; k++)
     if (ts_pipeline_has(t, k))
       err = ts_ebc_place_again(ts_inflight_at(t, k)->ebc_batch, t->data);
   if (err == TS_OK) err = ts_lane_sync(t->data);
-  TS_DO(ts_settle(t, err));
-  return ts_pipeline_forget(t);
+  return ts_settle(t, err);
 }
 
 static bool is_time(const ts_config *c, int64_t step) {
@@ -86,6 +98,7 @@ ts_err ts_run_evict(ts_run *r) {
   if (!is_time(r->config, t->step)) return TS_OK;
   TS_TRY(ts_settle(t, ts_trainer_rest(t)));
   if (t->pipeline->fence) TS_TRY(t->pipeline->fence(t));
+  TS_TRY(ts_settle(t, ts_trainer_let_go(t)));
   TS_TRY(ts_agree(t->control, ts_mem_many(out, r->config->n_tables, MISC)));
   if (ts_trainer_first_learnt(t))
     TS_TRY(
@@ -106,6 +119,7 @@ ts_err ts_run_forget_step(ts_run *r) {
   if (!any) return TS_OK;
   TS_DO(ts_settle(t, ts_trainer_rest(t)));
   if (t->pipeline->fence) TS_DO(t->pipeline->fence(t));
+  TS_DO(ts_settle(t, ts_trainer_let_go(t)));
   const uint32_t ahead = ts_trainer_first_learnt(t);
   const uint32_t next = ahead ? ahead : ts_ebc_n_learnt(t->ebc) + 1;
   const uint32_t parts = (uint32_t)r->config->run.accumulate;

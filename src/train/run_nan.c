@@ -47,7 +47,7 @@ static ts_err roll_back(ts_run *r, const char *what) {
              "to; checkpoint.every makes some",
              (long long)failed, what);
   if (r->t->pipeline->fence) TS_TRY(r->t->pipeline->fence(r->t));
-  TS_TRY(ts_pipeline_forget(r->t));
+  TS_TRY(ts_settle(r->t, ts_trainer_let_go(r->t)));
   TS_TRY(ts_trainer_load(r->t, NULL, &old, &taken));
   TS_TRY(ts_trainer_place_again(r->t));
   r->saved_step = r->t->step;

@@ -164,11 +164,12 @@ void ts_settle_own(ts_err err);
 /* The batch AHEAD of the next to be trained (0: itself). */
 ts_inflight *ts_inflight_at(ts_trainer *, int ahead);
 /* Of batches that are sent ahead, the lanes idle (evict.c): the number of the
- * first one that ids of dynamic tables may have got rows of, 0: none; and rows
- * of their ids, after ids have lost theirs or all got others, which their
- * lookups are then repeated for, which the host waits for.  Local; Collective.
- */
+ * first one that ids of dynamic tables may have got rows of, 0: none; let_go:
+ * before ids lose their rows, or all rows are others: what was looked up or
+ * fetched for them is forgotten; place_again: after that, the rows of their
+ * ids.  The host waits for both.  Local; Collective. */
 uint32_t ts_trainer_first_learnt(ts_trainer *);
+ts_err ts_trainer_let_go(ts_trainer *);
 ts_err ts_trainer_place_again(ts_trainer *);
 
 /* Work enqueued from here on is traced as PHASE (static) of this batch; each

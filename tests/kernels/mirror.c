@@ -169,14 +169,16 @@ static uint32_t *ascending(int64_t n, int step, bool distinct) {
   return x;
 }
 
-static void check_put(int64_t n, int64_t row_bytes, bool zeros) {
+static void check_put(int64_t n, int64_t row_bytes, bool zeros, bool some) {
   kt_begin();
   const ts_put_rows_args a = {.to = kt_array(4 * n + 4, (size_t)row_bytes, 0),
                               .rows = ascending(n, 3, true),
                               .from = zeros ? NULL
                                             : kt_array(n, (size_t)row_bytes, 0),
                               .n = n,
-                              .row_bytes = row_bytes};
+                              .row_bytes = row_bytes,
+                              .low = some ? (uint32_t)n / 2 : 0,
+                              .high = some ? (uint32_t)n * 3 / 2 : 0};
   kt_check(run_put, &a);
 }
 
@@ -207,7 +209,7 @@ TS_TEST(rows_put) {
   static const int64_t sizes[] = {0, 1, 3, 255, 257, 1024};
   for (int w = 0; w < TEST_COUNT(widths); w++)
     for (int i = 0; i < TEST_COUNT(sizes); i++)
-      check_put(sizes[i], widths[w], (w + i) % 3 == 0);
+      check_put(sizes[i], widths[w], (w + i) % 3 == 0, (w + i) % 2);
 }
 
 TS_TEST(rows_met) {

@@ -1,9 +1,10 @@
 #!/bin/sh
 # dynamic_devices.sh - tables of any id on a device of discrete memory, by the
-# emulated one: which ids have rows, how often each was met, what is evicted and
-# how often others were seen is the host's to the bit, on 1, 2 and 4 ranks, by
-# every pipeline, policy and part of a step; runs go on from the host's
-# checkpoints there, and back.  seconds: 300
+# emulated one, and over slow memory there and on the host: which ids have rows,
+# how often each was met, what is evicted and how often others were seen is to
+# the bit as on the host, on 1, 2 and 4 ranks, by every pipeline, policy and part
+# of a step; runs go on from the host's checkpoints there, and back.
+# seconds: 300
 # sanitizers: none (kernels are fibers on threads)
 . "$srcdir/tests/support/common.sh"
 . "$srcdir/tests/support/ids.sh"
@@ -12,10 +13,10 @@ emulated=$(dirname "$TESSERA")/tests/tessera-emulated
 [ -x "$emulated" ] || { echo "needs tests/tessera-emulated: a C++ compiler was not found at configure"; exit 77; }
 check "data" ids_data
 met_deck
-go() { # RANKS FOLDER options: FOLDER on the host, there-FOLDER emulated
+go() { here "$@" && there "$@"; } # RANKS FOLDER options: FOLDER on the host, there-FOLDER emulated
+here() {
   n=$1; folder=$2; shift 2
-  TESSERA=$host; run "$n" train "$work/met.deck" --quiet --set run.output="$work/$folder" --set run.backend=host --set run.steps=22 "$@" || return 1
-  there "$n" "$folder" "$@"
+  TESSERA=$host; run "$n" train "$work/met.deck" --quiet --set run.output="$work/$folder" --set run.backend=host --set run.steps=22 "$@"
 }
 there() {
   n=$1; folder=$2; shift 2
@@ -45,6 +46,30 @@ same lru
 check "ttl" go 2 ttl --set table_defaults.evict.kind=ttl --set table_defaults.evict.ttl=4 --set tables.c.evict.ttl=0
 same ttl
 
+# Rows in slow memory: lines of rows that others have got are given up.
+slow() { # NAME RANKS LIKE options: as LIKE, on the host to the bit of all rows
+  name=$1; n=$2; like=$3; shift 3
+  check "$name" go $n "$name" "$@"
+  same "$name"
+  check "$name: the same ids as without" same_ids "$like" "$name"
+  check "$name: the same losses as without" close_losses "$like" "$name" 1e-6 22
+  [ "$n" = 2 ] || check "$name: the same rows as without" same_rows "$like" "$name"
+}
+cached="--set table_defaults.kernel=cached --set table_defaults.cache.load_factor=0.2"
+for kind in base fused_sparse_dist prefetch; do
+  # shellcheck disable=SC2086
+  slow cached-$kind 1 1-$kind --set pipeline.kind=$kind $cached
+done
+# shellcheck disable=SC2086
+slow cached-2 2 2-prefetch --set pipeline.kind=prefetch $cached --set table_defaults.cache.depth=2
+# shellcheck disable=SC2086
+slow cached-lru 2 lru --set table_defaults.evict.kind=lru --set pipeline.kind=prefetch $cached
+# shellcheck disable=SC2086
+check "in a file" here 1 in-a-file --set pipeline.kind=base $cached --set table_defaults.cache.tier=file --set run.tier_dir="$work"
+check "in a file: the same ids as without" same_ids 1-base in-a-file
+check "in a file: the same rows as without" same_rows 1-base in-a-file
+slow kernel-host 1 1-base --set pipeline.kind=base --set table_defaults.kernel=host
+
 # Steps at which batches are ahead, and others; from there to here and back.
 for at in 15 17; do
   check "to step $at" go 2 part$at --set run.steps=$at
@@ -53,8 +78,7 @@ for at in 15 17; do
   check "the same ids" same_ids 1-base there-up$at
   check "the same losses" close_losses 1-base there-up$at 1e-6 22
   cp -r "$work/there-part$at" "$work/down$at"
-  TESSERA=$host
-  check "back from step $at" run 1 train "$work/met.deck" --quiet --set run.output="$work/down$at" --set run.backend=host --set run.steps=22
+  check "back from step $at" here 1 down$at
   check "the same ids on the host" same_ids 1-base down$at
 done
 
