@@ -14,8 +14,7 @@ static int64_t sketch_bytes(const ts_table_config *t) {
   return 1 + ts_table_sketch_lines(t) * line / t->capacity;
 }
 
-/* Bytes that sparse/tbe_dynamic.c keeps for an id beside its row. */
-static int64_t id_bytes(const ts_table_config *t) {
+int64_t ts_place_id_bytes(const ts_table_config *t) {
   enum { BORN = 4, ID = 8, SEEN_AND_LAST = 8 };
   if (!ts_table_is_dynamic(t)) return 0;
   return TS_INDEX_ID_BYTES + BORN + (t->dtype == TS_F32 ? 0 : ID) +
@@ -24,7 +23,7 @@ static int64_t id_bytes(const ts_table_config *t) {
 
 int64_t ts_shard_bytes(const ts_table_config *t, const ts_shard *s) {
   const int64_t row =
-      (int64_t)ts_dtype_bytes(t->dtype) * s->n_cols + id_bytes(t);
+      (int64_t)ts_dtype_bytes(t->dtype) * s->n_cols + ts_place_id_bytes(t);
   return (row + ts_row_state_bytes(t, s->n_cols, true)) * s->n_rows;
 }
 

@@ -136,6 +136,9 @@ int ts_place_node(const ts_placement *); /* the node with the least load */
 /* DECK errors: a rank that is there twice; ranks of several nodes. */
 ts_err ts_place_once(const ts_table_config *);
 ts_err ts_place_one_node(int *node, const ts_table_config *, const ts_nodes *);
-/* Bytes of a table's weights and optimizer state, and of a shard's. */
+/* Bytes of a table's weights and optimizer state, and of a shard's; id_bytes:
+ * what each row of a dynamic table takes beside them: index and counts (else
+ * 0), which are never in slow memory. */
+int64_t ts_place_id_bytes(const ts_table_config *);
 int64_t ts_table_bytes(const ts_table_config *);
 int64_t ts_shard_bytes(const ts_table_config *, const ts_shard *);

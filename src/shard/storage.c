@@ -67,7 +67,7 @@ static void tier_bytes(ts_plan_memory *m, const ts_cost *c, int32_t table,
   if (!strcmp(ts_table_tier(t), "file")) at = &m->disk;
   *at = rows * (row + moving);
   m->weights = 0;
-  m->state = rows * staying;
+  m->state = rows * (staying + (double)ts_place_id_bytes(t));
   if (!ts_table_is_cached(t)) return;
   const double lines =
       (double)ts_cache_lines_for(s->n_rows, c->tables[table].load_factor);
