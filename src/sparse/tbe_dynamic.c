@@ -162,7 +162,7 @@ static ts_err full(const ts_tbe *t, int32_t i, const int64_t *id) {
                  (long long)ts_index_n(t->index[i]));
 }
 
-void ts_tbe_begin_rows(ts_tbe *t, int32_t i, int k, const ts_mirror_new *new) {
+void ts_tbe_begin_rows(ts_tbe *t, int32_t i, int k, const ts_new_ids *new) {
   int32_t cols;
   ts_dtype dtype;
   char *rows = ts_tbe_rows(t, i, k, &cols, &dtype);
@@ -177,7 +177,7 @@ static ts_err learn_some(ts_tbe *t, int32_t i, uint32_t *row,
   int64_t fresh[SOME], n_fresh;
   TS_DO(ts_index_insert(t->index[i], row, ids, n, fresh, &n_fresh));
   note_ids(t, i, row, ids, fresh, n_fresh, batch);
-  const ts_mirror_new new = {row, ids, fresh, n_fresh};
+  const ts_new_ids new = {row, ids, fresh, n_fresh};
   if (t->mirror) TS_DO(ts_mirror_add(t, i, &new, batch));
   for (int k = -1; !t->mirror && k < t->optim->n_states; k++)
     ts_tbe_begin_rows(t, i, k, &new);

@@ -68,25 +68,24 @@ ts_err ts_tbe_place_new(ts_tbe *, int32_t t, uint32_t *row, const int64_t *ids,
                         int64_t n, uint32_t batch);
 /* Ids of a table that have got rows: those of IDS in the places FRESH (n), and
  * ROW says which, of all. */
-typedef struct ts_mirror_new {
+typedef struct ts_new_ids {
   const uint32_t *row;
   const int64_t *ids, *fresh;
   int64_t n;
-} ts_mirror_new;
+} ts_new_ids;
 /* Their weights (STATE -1), which are drawn, or a state, zeros, of table T, in
  * the host's memory. */
-void ts_tbe_begin_rows(ts_tbe *, int32_t t, int state, const ts_mirror_new *);
-/* tbe_mirror.c: the copy of indexes on a discrete device; nothing on others.
- * ids: whose the group's rows are, device memory; NULL without one.  meet: rows
- * KEYS (n, ascending) of the group are updated by pass PASS.  add: BATCH has
- * brought these ids.
- * meet, add in tasks. */
+void ts_tbe_begin_rows(ts_tbe *, int32_t t, int state, const ts_new_ids *);
+/* tbe_mirror.c: the copy of indexes that a discrete device has; without one
+ * create and destroy do nothing, and ids is NULL: whose the group's rows are,
+ * device memory.  meet, of any dynamic group: rows KEYS (n, ascending) of it
+ * are updated by pass PASS.  add: BATCH has brought these ids.  meet and add in
+ * tasks. */
 ts_err ts_mirror_create(ts_tbe *);
 void ts_mirror_destroy(struct ts_tbe_mirror *);
 const int64_t *ts_mirror_ids(const ts_tbe *);
 ts_err ts_mirror_meet(ts_tbe *, const uint32_t *keys, int64_t n, int64_t pass);
-ts_err ts_mirror_add(ts_tbe *, int32_t t, const ts_mirror_new *,
-                     uint32_t batch);
+ts_err ts_mirror_add(ts_tbe *, int32_t t, const ts_new_ids *, uint32_t batch);
 ts_err ts_tbe_index_create(ts_tbe *);
 void ts_tbe_index_destroy(ts_tbe *);
 /* tbe_init.c: initial weights of IDS[PLACE[i]] (n) of table T to the i-th row

@@ -182,8 +182,8 @@ static ts_err follow(ts_tbe *t) {
 
 /* Weights and states of new rows, in the memory where they are: the device's,
  * with numbers that landed at ROWS and weights at WEIGHTS, or the host's. */
-static ts_err put_new(ts_tbe *t, int32_t i, const ts_mirror_new *new,
-                      int64_t rows, int64_t weights) {
+static ts_err put_new(ts_tbe *t, int32_t i, const ts_new_ids *new, int64_t rows,
+                      int64_t weights) {
   for (int k = -1; k < t->optim->n_states; k++) {
     int32_t cols;
     ts_dtype dtype;
@@ -197,7 +197,7 @@ static ts_err put_new(ts_tbe *t, int32_t i, const ts_mirror_new *new,
   return TS_OK;
 }
 
-ts_err ts_mirror_add(ts_tbe *t, int32_t i, const ts_mirror_new *new,
+ts_err ts_mirror_add(ts_tbe *t, int32_t i, const ts_new_ids *new,
                      uint32_t batch) {
   ts_tbe_mirror *m = t->mirror;
   const int64_t bytes = t->dim * (int64_t)ts_dtype_bytes(t->dtype);
