@@ -2,6 +2,7 @@
  * when, and the rows in them. */
 #include <string.h>
 
+#include "base/fault.h"
 #include "base/mem.h"
 #include "io/columnar_impl.h"
 
@@ -79,6 +80,10 @@ static ts_slot *find(const ts_columnar *t, int64_t group) {
 /* A slot for GROUP, which is to be loaded. */
 static ts_err take_slot(ts_slot **out, ts_columnar *t, int64_t group) {
   ts_slot *s = find(t, -1);
+  if (ts_fault("group"))
+    return ts_fail(TS_ERR_DATA, "%s: row group %d: (fault asked for)",
+                   t->files[t->groups[group].file].path,
+                   (int)t->groups[group].group);
   if (!s) {
     TS_DO(ts_mem_extend(&t->slots, t->n_slots, t->n_slots + 1, sizeof *t->slots,
                         TS_TAG_INPUT));

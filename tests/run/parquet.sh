@@ -109,6 +109,24 @@ for ranks in 1 2; do
 done
 check "of shuffled groups, 1 and 2 ranks" close_losses mixed-1 mixed-2 1e-5 40
 
+# Evaluations: ranks decode groups of their own (6 and 7 of
+# the 12 of plain.parquet), and the figures are those of any order.
+evaluated() { # RANKS FOLDER FILE
+  ${MPIRUN:-mpirun} -q -n "$1" "$TESSERA" train "$work/own.deck" --quiet --set run.output="$work/$2" --set data.train=all.csv --set data.eval="$3" &&
+    sed -n '/"eval":true/p' "$work/$2/metrics.jsonl" > "$work/$2.eval" && [ -s "$work/$2.eval" ]
+}
+for ranks in 1 2; do
+  for file in all.csv plain.parquet; do check "evaluated on $file, $ranks ranks" evaluated $ranks eval-$file-$ranks $file; done
+  check "the same figures, $ranks ranks" cmp "$work/eval-all.csv-$ranks.eval" "$work/eval-plain.parquet-$ranks.eval"
+done
+decode() { # FEWER than so many row groups on each rank
+  TESSERA_FAULT=group:rank0:nth$1,group:rank1:nth$1 ${MPIRUN:-mpirun} -q -n 2 "$TESSERA" eval "$work/own.deck" --quiet --set run.output="$work/eval-all.csv-2" --set data.train=all.csv --set data.eval=plain.parquet > "$work/out" 2>&1
+}
+if has_faults; then
+  check "a rank decodes its own groups" decode 8
+  for n in 6 7; do ! decode $n || { echo "FAILED: $n row groups are too few"; exit 1; }; done
+fi
+
 # Out of it.
 out() { "$TESSERA" "$@" --quiet; }
 check "convert to a data set" out convert "$work/own.deck" --out "$work/made.h5"
