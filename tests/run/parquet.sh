@@ -151,6 +151,14 @@ for end in arrow feather; do
 done
 check "trained on" "$TESSERA" train "$work/rows.deck" --quiet --set run.output="$work/rows"
 check "as CSV" same rows csv-1
+if has_faults; then # as if a column had 2 GiB of texts
+  TESSERA_FAULT=pieces:rank0:nth1; export TESSERA_FAULT
+  for file in all.parquet plain.parquet days; do
+    check "$file in pieces" out convert "$work/own.deck" --set data.train=$file --out "$work/pieces.h5"
+    check "$file in pieces: the same" h5diff -q "$work/pieces.h5" "$work/csv.h5"
+  done
+  unset TESSERA_FAULT
+fi
 for end in csv parquet arrow; do
   check "predict, $end" ${MPIRUN:-mpirun} -q -n 2 "$TESSERA" predict "$work/own.deck" --quiet --set run.output="$work/csv-2" --set data.eval=all.parquet --keys id,large,time --out "$work/scores.$end"
 done
