@@ -159,6 +159,45 @@ if has_faults; then # as if a column had 2 GiB of texts
   done
   unset TESSERA_FAULT
 fi
+# A folder with a part of each rank, in the order of the samples, which is there
+# once all of it is.
+into() { # RANKS OUT [options]
+  ranks=$1; out=$2; shift 2
+  ${MPIRUN:-mpirun} -q -n "$ranks" "$TESSERA" convert "$work/own.deck" --quiet --set data.train=all.csv --out "$work/$out" "$@"
+}
+for ranks in 1 3; do
+  check "parts of $ranks ranks" into $ranks parts-$ranks/
+  check "they are $ranks" test "$(ls "$work/parts-$ranks")" = "$(seq -f 'part-%05g.parquet' 0 $((ranks - 1)))"
+  check "trained on parts of $ranks" ${MPIRUN:-mpirun} -q -n 2 "$TESSERA" train "$work/rows.deck" --quiet --set data.train=parts-$ranks --set run.output="$work/of-parts-$ranks"
+  check "as CSV" same of-parts-$ranks csv-2
+done
+check "one file of 3 ranks" into 3 three.parquet
+check "the same file" cmp "$work/made.parquet" "$work/three.parquet"
+check "parts of Arrow's own" into 2 own.arrow/
+check "read, too" out convert "$work/rows.deck" --set data.train=own.arrow --out "$work/of-own.h5"
+check "the same samples" h5diff -q "$work/of-parquet.h5" "$work/of-own.h5"
+head -n 3 "$work/all.csv" > "$work/two.csv"
+check "more ranks than samples" into 3 two/ --set data.train=two.csv
+check "read: two samples" out convert "$work/rows.deck" --set data.train=two --out "$work/of-two.h5"
+not_into() { # CODE WORDS RANKS OUT [options]: refused, and nothing is there
+  code=$1; words=$2; shift 2
+  into "$@" 2> "$work/err"; was=$?
+  [ $was = "$code" ] && [ "$(grep -c '^tessera: error:' "$work/err")" = 1 ] && grep -qF -- "$words" "$work/err" || { echo "code $was:"; cat "$work/err"; return 1; }
+}
+check "nothing is written over" not_into 2 'is there, and no empty folder' 2 parts-3/
+check "a folder of a data set" not_into 2 'a folder has parts of Parquet or Arrow, and --format is dataset' 2 h5/ --format dataset
+if has_faults; then
+  for fault in fsync:rank1:nth1 rename:rank0:nth1; do
+    TESSERA_FAULT=$fault; export TESSERA_FAULT
+    check "$fault: one message" not_into 1 '(rank ' 2 broken/; unset TESSERA_FAULT
+    check "$fault: nothing is left" test "$(ls -d "$work"/broken* 2> /dev/null)" = ""
+  done
+  TESSERA_FAULT=fsync:rank1:nth1:KILL; export TESSERA_FAULT
+  into 2 broken/ 2> "$work/err"; unset TESSERA_FAULT
+  check "killed: it has no name" test "$(cd "$work" && ls -d broken*)" = broken.part
+  check "again" into 1 broken/
+  check "of this run alone" test "$(ls "$work/broken")" = part-00000.parquet
+fi
 for end in csv parquet arrow; do
   check "predict, $end" ${MPIRUN:-mpirun} -q -n 2 "$TESSERA" predict "$work/own.deck" --quiet --set run.output="$work/csv-2" --set data.eval=all.parquet --keys id,large,time --out "$work/scores.$end"
 done
