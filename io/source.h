@@ -223,8 +223,9 @@ typedef struct ts_loader_options {
 /* Step s takes samples [sG, (s+1)G) of an epoch; rank r the r-th contiguous
  * part (io/parts.h); the epoch's short last batch is used unless drop_last.
  * With shuffle or spread these are places in the epoch's order (io/order.h),
- * and so for ts_batch.first.  All ranks see the same number of batches.  Where the
- * source's samples come again, so do batches that are there already.  Local. */
+ * and so for ts_batch.first.  All ranks see the same number of batches.  Where
+ * the source's samples come again, so do batches that are there already.
+ * Local. */
 ts_err ts_loader_create(ts_loader **, ts_source *, const ts_loader_options *,
                         const ts_loader_state *start);
 /* For measurements: hands out the batches of the N STORES (the caller's, which
