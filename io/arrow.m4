@@ -50,8 +50,9 @@ arrow::Status use(std::shared_ptr<arrow::io::ReadableFile> in,
   ARROW_RETURN_NOT_OK(builder.Build(&reader));
   std::shared_ptr<arrow::Table> table;
   ARROW_RETURN_NOT_OK(reader->ReadRowGroup(0, {0}, &table));
-  ARROW_ASSIGN_OR_RAISE(auto batch, table->CombineChunksToBatch());
-  ARROW_ASSIGN_OR_RAISE(batch, batch->SelectColumns({0}));
+  ARROW_ASSIGN_OR_RAISE(auto batches,
+                        arrow::TableBatchReader(*table).ToRecordBatches());
+  ARROW_ASSIGN_OR_RAISE(auto batch, batches.at(0)->SelectColumns({0}));
   ARROW_RETURN_NOT_OK(arrow::ExportRecordBatch(*batch, array, schema));
   ARROW_ASSIGN_OR_RAISE(auto writer, parquet::arrow::FileWriter::Open(
       *own->schema(), arrow::default_memory_pool(), out,

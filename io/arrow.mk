@@ -12,9 +12,11 @@ else
 parquet_flags += -DTS_PARQUET_BUILT=0
 endif
 uninstall_local += uninstall-parquet
+# Sanitizers watch our side; what types the library's objects are of is its own.
+arrow_sanitize = $(if $(findstring undefined,$(TS_SANITIZE)),-fno-sanitize=vptr)
 io/parquet.so: io/parquet.cc
 	@$(MKDIR_P) $(@D)
-	$(AM_V_CXX)$(CXX) $(CXXFLAGS) -fPIC -I. $(AM_CPPFLAGS) $(ARROW_CXXFLAGS) \
+	$(AM_V_CXX)$(CXX) $(CXXFLAGS) $(TS_SANITIZE) $(arrow_sanitize) -fPIC -I. $(AM_CPPFLAGS) $(ARROW_CXXFLAGS) \
 	  -MD -MP -MF io/parquet.d -shared -o $@ $(srcdir)/io/parquet.cc $(ARROW_LIBS)
 -include io/parquet.d
 # Where the program looks for it, whatever libdir and bindir are.

@@ -1,11 +1,14 @@
 /* checkpoint_export.c - a checkpoint as files of tensors: each dataset goes
  * from file to file, block by block, whatever wrote it. */
 #include <fnmatch.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/log.h"
 #include "base/mem.h"
 #include "io/checkpoint_impl.h"
+#include "io/out_folder.h"
+#include "io/tensors.h"
 #include "io/tensors_write.h"
 
 typedef struct ts_exporter {
@@ -179,20 +182,32 @@ static ts_err read_rows(void *arg, const ts_tensor_out *t, int64_t row0,
                   to);
 }
 
+/* model or state, .safetensors, -00001-of-00002.safetensors or the index's. */
+static bool is_tensors(const char *name) {
+  int from, n, end = 0;
+  if (strncmp(name, "model", 5) != 0 && strncmp(name, "state", 5) != 0)
+    return false;
+  name += 5;
+  if (!strcmp(name, ".safetensors") || !strcmp(name, TS_TENSORS_INDEX))
+    return true;
+  return sscanf(name, "-%d-of-%d.safetensors%n", &from, &n, &end) == 2 && end &&
+         !name[end];
+}
+
 static ts_err write_all(ts_exporter *x) {
   const ts_ckpt_export *e = x->asked;
   ts_err err = TS_OK;
   ts_str part = {0};
   int32_t n_files = 0, n_state = 0;
   int lock = -1;
-  TS_TRY(ts_tensors_folder(&part, &lock, e->out));
+  TS_TRY(ts_out_folder(&part, &lock, e->out, is_tensors));
   TS_TRY(
       ts_tensors_write(part.text, "model", &x->model, e->max_file, &n_files));
   if (e->state)
     TS_TRY(
         ts_tensors_write(part.text, "state", &x->state, e->max_file, &n_state));
 done:
-  TS_DO(ts_tensors_settle(&part, &lock, e->out, err));
+  TS_DO(ts_out_folder_settle(&part, &lock, e->out, is_tensors, err));
   ts_info("%s: %d tensors of %s of step %lld in %d file%s%s, out of %s", e->out,
           x->model.n, e->average ? "means of weights" : "weights",
           (long long)x->model.step, n_files, n_files > 1 ? "s" : "",

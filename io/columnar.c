@@ -5,8 +5,12 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/fault.h"
 #include "base/mem.h"
 #include "io/columnar_impl.h"
+
+/* Rows of a piece where a test asks for some. */
+enum { PIECE = 23 };
 
 /* ---- opening ------------------------------------------------------------- */
 
@@ -123,6 +127,7 @@ ts_err ts_columnar_open(ts_columnar **out, const ts_strings *paths,
   ts_err err = TS_OK;
   ts_columnar *t = NULL;
   TS_TRY(ts_agree(comm, ts_mem_alloc(&t, sizeof *t, TS_TAG_INPUT)));
+  t->most = ts_fault("pieces") ? PIECE : INT64_MAX;
   TS_TRY(ts_agree(comm, open_all(t, paths, threads)));
   *out = t;
 done:

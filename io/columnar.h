@@ -47,15 +47,15 @@ void ts_columnar_turn(ts_columnar *, int64_t row);
  * missing (ts_cells_of). */
 const ts_cells *ts_columnar_cell(const ts_columnar *, int32_t column,
                                  int64_t *i);
-/* How many of the N ROWS, from the first on, are in one group, to which it
- * turns. */
+/* How many of the N ROWS, from the first on, are in one piece of a group
+ * (nearly always all of it), to which it turns. */
 int32_t ts_columnar_run(ts_columnar *, const int64_t *rows, int32_t n);
-/* All cells of wanted COLUMN of the group at hand, row R's at R - *first, as
+/* All cells of wanted COLUMN of the piece at hand, row R's at R - *first, as
  * they are; NULL: it is a key of folders. */
 const ts_cells *ts_columnar_column(const ts_columnar *, int32_t column,
                                    int64_t *first);
 /* For who makes numbers of words: N of them, -1 at first and whenever OF is
- * another, that stay with the group at hand; K < n is theirs alone. */
+ * another, that stay with the piece at hand; K < n is theirs alone. */
 void ts_columnar_memos(ts_columnar *, int32_t n);
 ts_err ts_columnar_memo(ts_columnar *, int64_t **, int32_t k, int64_t n,
                         int64_t of);

@@ -2,21 +2,23 @@
  * when, and the rows in them. */
 #include <string.h>
 
+#include "base/fault.h"
 #include "base/mem.h"
 #include "io/columnar_impl.h"
 
+static void clear_piece(const ts_columnar *t, ts_piece *p) {
+  if (p->data.release) p->data.release(&p->data);
+  for (int32_t i = 0; p->cells && i < t->n_columns; i++)
+    ts_cells_destroy(p->cells[i]);
+  for (int32_t k = 0; p->memos && k < t->n_memos; k++) ts_mem_free(p->memos[k]);
+  ts_mem_free_all(p->cells, p->memos, p->memo_of);
+}
+
 static void clear(const ts_columnar *t, ts_slot *s) {
-  if (s->data.release) s->data.release(&s->data);
-  for (int32_t i = 0; s->cells && i < t->n_columns; i++) {
-    ts_cells_destroy(s->cells[i]);
-    s->cells[i] = NULL;
-  }
-  for (int32_t k = 0; s->memos && k < t->n_memos; k++) {
-    ts_mem_free(s->memos[k]);
-    s->memos[k] = NULL;
-  }
-  s->data = (struct ArrowArray){0};
-  s->group = -1;
+  for (int32_t i = 0; s->pieces && i < s->n_pieces; i++)
+    clear_piece(t, &s->pieces[i]);
+  ts_mem_free(s->pieces);
+  *s = (ts_slot){.group = -1};
 }
 
 /* A key of the folders is one text for all rows. */
@@ -30,25 +32,48 @@ static ts_err make_key(ts_cells **out, const char *value) {
   return TS_OK;
 }
 
+static ts_err fill_piece(const ts_columnar *t, ts_piece *p,
+                         const int32_t *columns, int32_t k) {
+  const ts_columnar_file *f = &t->files[t->groups[p->group].file];
+  const struct ArrowSchema *schema = ts_parquet_schema(f->in);
+  const char *unknown = NULL;
+  char why[TS_PARQUET_WHY];
+  TS_DO(ts_mem_many(p->cells, t->n_columns, INPUT));
+  TS_DO(ts_mem_many(p->memos, t->n_memos, INPUT));
+  TS_DO(ts_mem_many(p->memo_of, t->n_memos, INPUT));
+  if (t->n_read && !ts_parquet_take(f->in, k, &p->data, why))
+    return ts_fail(TS_ERR_DATA, "%s: row group %d: %s", f->path,
+                   (int)t->groups[p->group].group, why);
+  for (int32_t i = 0; i < t->n_read; i++) {
+    ts_cells **c = &p->cells[t->read[i]];
+    TS_DO(ts_cells_create(c, schema->children[columns[i]], &unknown));
+    ts_cells_set(*c, p->data.children[i]);
+  }
+  for (int32_t i = t->n_own; i < t->n_columns; i++)
+    if (t->wanted[i]) TS_DO(make_key(&p->cells[i], f->keys.item[i - t->n_own]));
+  return TS_OK;
+}
+
 static ts_err load(const ts_columnar *t, ts_slot *s) {
   const ts_columnar_group *g = &t->groups[s->group];
   const ts_columnar_file *f = &t->files[g->file];
-  const struct ArrowSchema *schema = ts_parquet_schema(f->in);
-  int32_t columns[t->n_read + 1];
+  int32_t columns[t->n_read + 1], n = 1;
+  int64_t from = t->starts[s->group];
   char why[TS_PARQUET_WHY];
-  const char *unknown = NULL;
   for (int32_t i = 0; i < t->n_read; i++) columns[i] = f->index[t->read[i]];
   if (t->n_read &&
-      !ts_parquet_read(f->in, g->group, columns, t->n_read, &s->data, why))
+      !ts_parquet_read(f->in, g->group, columns, t->n_read, t->most, &n, why))
     return ts_fail(TS_ERR_DATA, "%s: row group %d: %s", f->path, (int)g->group,
                    why);
-  for (int32_t i = 0; i < t->n_read; i++) {
-    ts_cells **c = &s->cells[t->read[i]];
-    TS_DO(ts_cells_create(c, schema->children[columns[i]], &unknown));
-    ts_cells_set(*c, s->data.children[i]);
+  TS_DO(ts_mem_many(s->pieces, n, INPUT));
+  s->n_pieces = n;
+  for (int32_t k = 0; k < n; k++) {
+    ts_piece *p = &s->pieces[k];
+    *p = (ts_piece){.group = s->group, .from = from};
+    TS_DO(fill_piece(t, p, columns, k));
+    from += t->n_read ? p->data.length : t->starts[s->group + 1] - from;
+    p->end = from;
   }
-  for (int32_t i = t->n_own; i < t->n_columns; i++)
-    if (t->wanted[i]) TS_DO(make_key(&s->cells[i], f->keys.item[i - t->n_own]));
   return TS_OK;
 }
 
@@ -79,15 +104,16 @@ static ts_slot *find(const ts_columnar *t, int64_t group) {
 /* A slot for GROUP, which is to be loaded. */
 static ts_err take_slot(ts_slot **out, ts_columnar *t, int64_t group) {
   ts_slot *s = find(t, -1);
+  if (ts_fault("group"))
+    return ts_fail(TS_ERR_DATA, "%s: row group %d: (fault asked for)",
+                   t->files[t->groups[group].file].path,
+                   (int)t->groups[group].group);
   if (!s) {
     TS_DO(ts_mem_extend(&t->slots, t->n_slots, t->n_slots + 1, sizeof *t->slots,
                         TS_TAG_INPUT));
     TS_DO(ts_mem_alloc(&s, sizeof *s, TS_TAG_INPUT));
     t->slots[t->n_slots++] = s;
     s->group = -1;
-    TS_DO(ts_mem_many(s->cells, t->n_columns, INPUT));
-    TS_DO(ts_mem_many(s->memos, t->n_memos, INPUT));
-    TS_DO(ts_mem_many(s->memo_of, t->n_memos, INPUT));
   }
   s->group = group;
   *out = s;
@@ -171,28 +197,33 @@ ts_err ts_columnar_hold(ts_columnar *t, const int64_t *rows, int64_t n,
   return next < 0 ? TS_OK : begin_ahead(t, next);
 }
 
+static bool is_in(const ts_piece *p, int64_t row) {
+  return row >= p->from && row < p->end;
+}
+
 void ts_columnar_turn(ts_columnar *t, int64_t row) {
-  if (!t->now || !has(t, t->now->group, row))
-    t->now = find(t, group_of(t, row));
   t->row = row;
+  if (t->now && is_in(t->now, row)) return;
+  t->now = find(t, group_of(t, row))->pieces;
+  while (!is_in(t->now, row)) t->now++;
 }
 
 const ts_cells *ts_columnar_cell(const ts_columnar *t, int32_t column,
                                  int64_t *i) {
-  *i = column < t->n_own ? t->row - t->starts[t->now->group] : 0;
+  *i = column < t->n_own ? t->row - t->now->from : 0;
   return ts_cells_of(t->now->cells[column], i);
 }
 
 int32_t ts_columnar_run(ts_columnar *t, const int64_t *rows, int32_t n) {
   int32_t m = 1;
   ts_columnar_turn(t, rows[0]);
-  while (m < n && has(t, t->now->group, rows[m])) m++;
+  while (m < n && is_in(t->now, rows[m])) m++;
   return m;
 }
 
 const ts_cells *ts_columnar_column(const ts_columnar *t, int32_t column,
                                    int64_t *first) {
-  *first = t->starts[t->now->group];
+  *first = t->now->from;
   return column < t->n_own ? t->now->cells[column] : NULL;
 }
 
@@ -202,12 +233,12 @@ void ts_columnar_memos(ts_columnar *t, int32_t n) {
 
 ts_err ts_columnar_memo(ts_columnar *t, int64_t **out, int32_t k, int64_t n,
                         int64_t of) {
-  ts_slot *s = t->now;
-  const bool known = s->memos[k] && s->memo_of[k] == of;
-  if (!s->memos[k]) TS_DO(ts_mem_array(&s->memos[k], n, 8, TS_TAG_INPUT));
-  if (!known) memset(s->memos[k], 0xff, (size_t)n * 8);
-  s->memo_of[k] = of;
-  *out = s->memos[k];
+  ts_piece *p = t->now;
+  const bool known = p->memos[k] && p->memo_of[k] == of;
+  if (!p->memos[k]) TS_DO(ts_mem_array(&p->memos[k], n, 8, TS_TAG_INPUT));
+  if (!known) memset(p->memos[k], 0xff, (size_t)n * 8);
+  p->memo_of[k] = of;
+  *out = p->memos[k];
   return TS_OK;
 }
 
@@ -221,8 +252,7 @@ void ts_columnar_forget(ts_columnar *t) {
   join(t);
   for (int32_t i = 0; i < t->n_slots; i++) {
     clear(t, t->slots[i]);
-    ts_mem_free_all(t->slots[i]->cells, t->slots[i]->memos,
-                    t->slots[i]->memo_of, t->slots[i]);
+    ts_mem_free(t->slots[i]);
   }
   t->n_slots = 0;
 }

@@ -243,6 +243,8 @@ ts_err ts_loader_create(ts_loader **out, ts_source *source,
   if (o->shuffle) TS_TRY(ts_order_set(&l->order, source, o->global_batch));
   TS_TRY(ts_parts_create(&l->parts, source, o->global_batch, o->n_ranks,
                          o->costs));
+  if (o->spread && !ts_parts_cost(l->parts))
+    ts_order_spread(&l->order, source, o->global_batch, o->n_ranks);
   const int64_t share = ts_balance_share(o->global_batch, o->n_ranks);
   if (l->order.n)
     TS_TRY(ts_mem_many(

@@ -126,6 +126,8 @@ tessera_sources += \
   io/metrics_log.h \
   io/order.c \
   io/order_kept.c \
+  io/out_folder.c \
+  io/out_folder.h \
   io/outputs_check.c \
   io/negatives.c \
   io/npy.c \
@@ -186,7 +188,7 @@ tessera_sources += \
   io/targets.c \
   io/targets.h \
   io/tensors.c \
-  io/tensors_folder.c io/tensors_index.c \
+  io/tensors_index.c \
   io/tensors_write.c io/tensors_write.h \
   io/tensors.h \
   io/tensors_npy.c \

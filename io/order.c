@@ -56,6 +56,28 @@ bool ts_order_is_of_files(const ts_config *c) {
   return !strcmp(c->data.shuffle, "none") && c->data.streams == 1;
 }
 
+static ts_order of_streams(const ts_source *s, int64_t global_batch,
+                           int32_t streams, bool plain) {
+  const int64_t piece = global_batch / streams;
+  return (ts_order){.n = s->info.n_samples,
+                    .plain = plain,
+                    .ahead = -1,
+                    .streams = streams,
+                    .piece = piece,
+                    .length = s->info.n_samples / global_batch * piece};
+}
+
+void ts_order_spread(ts_order *o, const ts_source *s, int64_t global_batch,
+                     int n_ranks) {
+  const ts_source_info *info = &s->info;
+  if (n_ranks < 2 || global_batch % n_ranks || info->n_groups < 2 ||
+      !s->ops->gather)
+    return;
+  *o = of_streams(s, global_batch, n_ranks, true);
+  o->groups = info->groups;
+  o->n_groups = info->n_groups;
+}
+
 ts_err ts_order_set(ts_order *o, const ts_source *s, int64_t global_batch) {
   const ts_config *c = s->config;
   const bool plain = !strcmp(c->data.shuffle, "none");
@@ -67,10 +89,7 @@ ts_err ts_order_set(ts_order *o, const ts_source *s, int64_t global_batch) {
                    "anywhere; unpack it, or make a data set of it with "
                    "`tessera convert`",
                    s->info.packed, plain ? "data.streams" : "data.shuffle");
-  *o = (ts_order){.n = s->info.n_samples, .plain = plain, .ahead = -1};
-  o->streams = (int32_t)c->data.streams;
-  o->piece = global_batch / o->streams;
-  o->length = o->n / global_batch * o->piece;
+  *o = of_streams(s, global_batch, (int32_t)c->data.streams, plain);
   set_blocks(o, s);
   return o->groups && !plain ? ts_mem_many(o->ends, o->n_groups, INPUT) : TS_OK;
 }

@@ -71,6 +71,11 @@ bool ts_order_is_of_files(const ts_config *);
 /* The order that the deck wants of SOURCE in batches of GLOBAL_BATCH, which
  * fits; an error where SOURCE can't be read in it. */
 ts_err ts_order_set(ts_order *, const ts_source *source, int64_t global_batch);
+/* For what looks at all samples of SOURCE once, in whatever order: as they lie,
+ * a stream for each of N_RANKS, so that each reads groups of its own; none
+ * where SOURCE has no groups, or batches of GLOBAL_BATCH can't be cut so. */
+void ts_order_spread(ts_order *, const ts_source *source, int64_t global_batch,
+                     int n_ranks);
 void ts_order_reset(ts_order *);
 /* The samples at positions [first, first + n) of EPOCH. */
 void ts_order_samples(ts_order *, int64_t *samples, int64_t epoch,

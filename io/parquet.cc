@@ -18,6 +18,7 @@
 #include <memory>
 #include <new>
 #include <string>
+#include <utility>
 #include <vector>
 
 // Calls that the library marks as old are there in its older releases, too.
@@ -31,6 +32,7 @@ struct ts_parquet {
   std::shared_ptr<arrow::ipc::RecordBatchFileReader> batches;
   std::vector<int> included;  // that BATCHES has, in order
   std::vector<int64_t> rows;  // of each group
+  std::vector<std::shared_ptr<arrow::RecordBatch>> pieces;  // to be taken
   ArrowSchema schema;
 };
 
@@ -178,44 +180,57 @@ Status check_words(const arrow::Table &table) {
   return Status::OK();
 }
 
-// Those of COLUMNS of GROUP; the library gives them in the file's order.
-arrow::Result<std::shared_ptr<arrow::RecordBatch>> read_parquet(
-    ts_parquet *p, int group, const std::vector<int> &columns) {
+// Those of COLUMNS of GROUP, cut where any column is; the library gives them in
+// the file's order.
+Status read_parquet(ts_parquet *p, int group, const std::vector<int> &columns,
+                    int64_t most) {
   std::vector<int> leaves;
   for (const int c : columns)
     add_leaves(&leaves, p->reader->manifest().schema_fields.at(
                             static_cast<size_t>(c)));
   std::shared_ptr<arrow::Table> table;
   ARROW_RETURN_NOT_OK(p->reader->ReadRowGroup(group, leaves, &table));
+  ARROW_RETURN_NOT_OK(table->Validate());
   ARROW_RETURN_NOT_OK(check_words(*table));
-  return table->CombineChunksToBatch();
+  arrow::TableBatchReader pieces(*table);
+  pieces.set_chunksize(most);
+  return pieces.ToRecordBatches().Value(&p->pieces);
+}
+
+Status read_own(ts_parquet *p, int group, const std::vector<int> &columns) {
+  if (columns != p->included) ARROW_RETURN_NOT_OK(open_batches(p, columns));
+  ARROW_ASSIGN_OR_RAISE(auto batch, p->batches->ReadRecordBatch(group));
+  ARROW_RETURN_NOT_OK(batch->ValidateFull());
+  p->pieces = {batch};
+  return Status::OK();
 }
 
 Status read(ts_parquet *p, int group, const int32_t *columns, int32_t n,
-            ArrowArray *to) {
-  std::vector<int> sorted(columns, columns + n);
+            int64_t most, int32_t *n_pieces) {
+  std::vector<int> sorted(columns, columns + n), order;
   std::sort(sorted.begin(), sorted.end());
-  std::shared_ptr<arrow::RecordBatch> batch;
-  if (p->reader) {
-    ARROW_ASSIGN_OR_RAISE(batch, read_parquet(p, group, sorted));
-    ARROW_RETURN_NOT_OK(batch->Validate());
-  } else {
-    if (sorted != p->included) ARROW_RETURN_NOT_OK(open_batches(p, sorted));
-    ARROW_ASSIGN_OR_RAISE(batch, p->batches->ReadRecordBatch(group));
-    ARROW_RETURN_NOT_OK(batch->ValidateFull());
-  }
-  const int64_t rows = p->rows.at(static_cast<size_t>(group));
-  if (batch->num_columns() != n || (n && batch->num_rows() != rows))
-    return Status::Invalid(batch->num_rows(), " rows of ",
-                           batch->num_columns(), " columns where ", rows,
-                           " of ", n, " are to be");
-  std::vector<int> order;
+  p->pieces.clear();
+  ARROW_RETURN_NOT_OK(p->reader ? read_parquet(p, group, sorted, most)
+                                : read_own(p, group, sorted));
   for (int32_t i = 0; i < n; i++)
     order.push_back(static_cast<int>(
         std::lower_bound(sorted.begin(), sorted.end(), columns[i]) -
         sorted.begin()));
-  ARROW_ASSIGN_OR_RAISE(batch, batch->SelectColumns(order));
-  return arrow::ExportRecordBatch(*batch, to);
+  int64_t found = 0;
+  const int64_t rows = p->rows.at(static_cast<size_t>(group));
+  for (auto &piece : p->pieces) {
+    found += piece->num_rows();
+    ARROW_ASSIGN_OR_RAISE(piece, piece->SelectColumns(order));
+  }
+  if (found != rows)
+    return Status::Invalid(found, " rows where ", rows, " are to be");
+  *n_pieces = static_cast<int32_t>(p->pieces.size());
+  return Status::OK();
+}
+
+Status take(ts_parquet *p, int32_t k, ArrowArray *to) {
+  const auto piece = std::move(p->pieces.at(static_cast<size_t>(k)));
+  return arrow::ExportRecordBatch(*piece, to);
 }
 
 Status create(ts_parquet_out *out, int fd, bool arrow, ArrowSchema *schema) {
@@ -265,8 +280,13 @@ int64_t module_rows(const ts_parquet *p, int32_t group) {
 }
 
 bool module_read(ts_parquet *p, int32_t group, const int32_t *columns,
-                 int32_t n, ArrowArray *to, char *why) {
-  return guarded(why, [&] { return read(p, group, columns, n, to); });
+                 int32_t n, int64_t most, int32_t *n_pieces, char *why) {
+  return guarded(why,
+                 [&] { return read(p, group, columns, n, most, n_pieces); });
+}
+
+bool module_take(ts_parquet *p, int32_t k, ArrowArray *to, char *why) {
+  return guarded(why, [&] { return take(p, k, to); });
 }
 
 bool module_create(ts_parquet_out **to, int fd, bool arrow,
@@ -313,4 +333,4 @@ extern "C" __attribute__((visibility("default")))
 const ts_parquet_module ts_parquet_this = {
     sizeof(ts_parquet_module), TS_PARQUET_VERSION,
     module_open, module_close, module_schema, module_n_groups, module_rows,
-    module_read, module_create, module_write, module_finish};
+    module_read, module_take, module_create, module_write, module_finish};

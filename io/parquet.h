@@ -36,10 +36,15 @@ const struct ArrowSchema *ts_parquet_schema(const ts_parquet *);
 int32_t ts_parquet_n_groups(const ts_parquet *);
 int64_t ts_parquet_rows(const ts_parquet *, int32_t group);
 
-/* COLUMNS (n) of GROUP, children of the struct TO in that order, which is to be
- * released. */
+/* COLUMNS (n) of GROUP, in *N_PIECES of its rows, which follow each other, of
+ * Parquet with at most MOST rows: the library cuts a column at each 2 GiB of
+ * its texts, and nothing is copied together. */
 bool ts_parquet_read(ts_parquet *, int32_t group, const int32_t *columns,
-                     int32_t n, struct ArrowArray *to,
+                     int32_t n, int64_t most, int32_t *n_pieces,
+                     char why[TS_PARQUET_WHY]);
+/* Piece K of what was read last, once: the columns are children of the struct
+ * TO, in that order, which is to be released. */
+bool ts_parquet_take(ts_parquet *, int32_t k, struct ArrowArray *to,
                      char why[TS_PARQUET_WHY]);
 
 /* A file to be written. */
@@ -56,7 +61,7 @@ bool ts_parquet_write(ts_parquet_out *, struct ArrowArray *rows,
 bool ts_parquet_finish(ts_parquet_out *out, char why[TS_PARQUET_WHY]);
 
 /* Changes with each change of the struct below. */
-enum { TS_PARQUET_VERSION = 3 };
+enum { TS_PARQUET_VERSION = 4 };
 
 /* The module exports this struct as ts_parquet_this.  SIZE and VERSION are
  * first in all versions. */
@@ -68,7 +73,8 @@ typedef struct ts_parquet_module {
   int32_t (*n_groups)(const ts_parquet *);
   int64_t (*rows)(const ts_parquet *, int32_t group);
   bool (*read)(ts_parquet *, int32_t group, const int32_t *columns, int32_t n,
-               struct ArrowArray *to, char *why);
+               int64_t most, int32_t *n_pieces, char *why);
+  bool (*take)(ts_parquet *, int32_t k, struct ArrowArray *to, char *why);
   bool (*create)(ts_parquet_out **, int fd, bool arrow,
                  struct ArrowSchema *schema, char *why);
   bool (*write)(ts_parquet_out *, struct ArrowArray *rows, char *why);

@@ -103,9 +103,14 @@ int64_t ts_parquet_rows(const ts_parquet *p, int32_t group) {
 }
 
 bool ts_parquet_read(ts_parquet *p, int32_t group, const int32_t *columns,
-                     int32_t n, struct ArrowArray *to,
+                     int32_t n, int64_t most, int32_t *n_pieces,
                      char why[TS_PARQUET_WHY]) {
-  return module->read(p, group, columns, n, to, why);
+  return module->read(p, group, columns, n, most, n_pieces, why);
+}
+
+bool ts_parquet_take(ts_parquet *p, int32_t k, struct ArrowArray *to,
+                     char why[TS_PARQUET_WHY]) {
+  return module->take(p, k, to, why);
 }
 
 bool ts_parquet_create(ts_parquet_out **out, int fd, bool arrow,

@@ -207,6 +207,8 @@ typedef struct ts_loader_options {
                         behind it counts, whatever batches it was read in */
   bool drop_last;
   bool shuffle; /* the samples of an epoch in the order of data.shuffle */
+  bool spread;  /* in whatever order each rank reads fewest groups; not with
+                   shuffle */
   int rank, n_ranks;
   int depth;             /* batches ready ahead, >= 1 */
   int n_threads;         /* that read may use; 0: 1 */
@@ -220,9 +222,10 @@ typedef struct ts_loader_options {
 
 /* Step s takes samples [sG, (s+1)G) of an epoch; rank r the r-th contiguous
  * part (io/parts.h); the epoch's short last batch is used unless drop_last.
- * With shuffle these are places in the epoch's order (io/order.h), and so for
- * ts_batch.first.  All ranks see the same number of batches.  Where the
- * source's samples come again, so do batches that are there already.  Local. */
+ * With shuffle or spread these are places in the epoch's order (io/order.h),
+ * and so for ts_batch.first.  All ranks see the same number of batches.  Where
+ * the source's samples come again, so do batches that are there already.
+ * Local. */
 ts_err ts_loader_create(ts_loader **, ts_source *, const ts_loader_options *,
                         const ts_loader_state *start);
 /* For measurements: hands out the batches of the N STORES (the caller's, which

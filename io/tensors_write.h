@@ -34,14 +34,7 @@ ts_err ts_tensors_out_add(ts_tensors_out *, const ts_tensor_out *like);
 void ts_tensors_out_reset(ts_tensors_out *);
 int64_t ts_tensor_out_bytes(const ts_tensor_out *);
 
-/* Makes OUT.part, whose name goes to PART, and locks it by *FD; what a killed
- * run has left of it is removed.  USAGE error unless OUT is new or an empty
- * folder, IO where PART is locked or has anything else in it. */
-ts_err ts_tensors_folder(ts_str *part, int *fd, const char *out);
 /* Writes the tensors into the folder, each whole in one of *N_FILES files of at
  * most MAX_BYTES of data; only one tensor may be more. */
 ts_err ts_tensors_write(const char *folder, const char *stem, ts_tensors_out *,
                         int64_t max_bytes, int32_t *n_files);
-/* ERR, of all that was done so far, or that of giving PART its name OUT: then
- * PART and its files are removed.  Resets PART, closes *FD. */
-ts_err ts_tensors_settle(ts_str *part, int *fd, const char *out, ts_err err);

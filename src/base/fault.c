@@ -37,8 +37,8 @@ static const ts_named points[] = {
     {"fsync", EIO},    {"rename", EIO}, {"reserve", ENOSPC}, {"hdf5", EIO},
     {"alloc", ENOMEM}, {"mpi", EIO},    {"comm", EIO},       {"message", EIO},
     {"internal", EIO}, {"crash", EIO},  {"pause", EIO},      {"leave", EIO},
-    {"batch", EIO},    {"stall", EIO},  {"freeze", EIO},     {"save", EIO},
-    {"gradient", EIO}};
+    {"batch", EIO},    {"stall", EIO},  {"group", EIO},      {"pieces", EIO},
+    {"freeze", EIO},   {"save", EIO},   {"gradient", EIO}};
 
 static const ts_named reasons[] = {{"ENOSPC", ENOSPC}, {"EIO", EIO},
                                    {"EACCES", EACCES}, {"EROFS", EROFS},

@@ -33,7 +33,10 @@
  *   freeze   a piece of a checkpoint: no end
  *   save     a checkpoint's writing, of which the others hear nothing
  *   gradient of a step's tables: one is infinite
- *   batch, stall   the reader: an error, no end */
+ *   batch, stall   the reader: an error, no end
+ *   group    a row group of Parquet, before it is decoded: an error
+ *   pieces   files of Parquet, opened: row groups are in pieces, as those of
+ *            large texts */
 #pragma once
 
 #include <stdbool.h>

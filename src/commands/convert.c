@@ -1,4 +1,4 @@
-/* convert.c - `tessera convert DECK [train|valid|eval] --out FILE`, and
+/* convert.c - `tessera convert DECK [train|valid|eval] --out PATH`, and
  * `tessera generate`, which does the same with synthetic data.  Logs of events:
  * convert_sequences.c. */
 #include <math.h>
@@ -10,6 +10,7 @@
 #include "base/str.h"
 #include "base/tasks.h"
 #include "commands/commands.h"
+#include "io/columnar_keys.h"
 #include "io/deck.h"
 #include "io/source.h"
 #include "io/split.h"
@@ -39,13 +40,25 @@ done:
   return err;
 }
 
+/* Bytes of the file PATH, or of the parts in it. */
+static int64_t bytes_of(const char *path) {
+  int64_t n = 0;
+  struct stat st;
+  ts_strings files = {0};
+  if (!ts_str_ends(path, "/")) return stat(path, &st) == 0 ? st.st_size : 0;
+  if (ts_columnar_files(&files, path, strlen(path)) != TS_OK) ts_err_clear();
+  for (int32_t i = 0; i < files.n; i++)
+    if (stat(files.item[i], &st) == 0) n += st.st_size;
+  ts_columnar_keys_free(&files);
+  return n;
+}
+
 static void report(const ts_args *a, const ts_source *s, double seconds) {
-  struct stat st = {0};
+  const int64_t n_bytes = bytes_of(a->out);
   char bytes[32], n[32];
-  if (stat(a->out, &st) != 0) st.st_size = 0;
   ts_info("%s: %s samples, %s in %.2f s (%.0f MB/s written)", a->out,
-          ts_str_count(n, s->info.n_samples), ts_str_bytes(bytes, st.st_size),
-          seconds, (double)st.st_size / 1e6 / seconds);
+          ts_str_count(n, s->info.n_samples), ts_str_bytes(bytes, n_bytes),
+          seconds, (double)n_bytes / 1e6 / seconds);
   if (s->n_short)
     ts_note("%lld records of rank 0 ended early; what was missing was read "
             "as missing",
@@ -73,8 +86,10 @@ done:
   return err;
 }
 
-/* The format of the name's end. */
+/* The format of the name's end; a folder's is Parquet. */
 static const char *format_of(const char *path) {
+  if (ts_str_ends(path, "/"))
+    return ts_str_ends(path, ".arrow/") ? "arrow" : "parquet";
   if (ts_str_ends(path, ".parquet")) return "parquet";
   return ts_str_ends(path, ".arrow") || ts_str_ends(path, ".feather")
              ? "arrow"
@@ -90,6 +105,12 @@ static ts_err check_name(const ts_args *a) {
                      "--out %s: %s is read and not written; give a name that "
                      "ends in .h5, .parquet or .arrow, or --format",
                      a->out, ends[i] + 1);
+  if (a->format && ts_str_ends(a->out, "/") && strcmp(a->format, "parquet") &&
+      strcmp(a->format, "arrow"))
+    return ts_fail(TS_ERR_USAGE,
+                   "--out %s: a folder has parts of Parquet or Arrow, and "
+                   "--format is %s",
+                   a->out, a->format);
   return TS_OK;
 }
 

@@ -93,11 +93,18 @@ static ts_err create_groups(ts_eval_pass *p) {
   return TS_OK;
 }
 
+/* Figures are sums over samples, whatever batches these come in; but hooks want
+ * the files' order, and candidates of items go by the batch and the place. */
+static bool is_any_order(const ts_eval_pass *p) {
+  return !p->hooks->fn && !ts_task_is_of_items(p->t->config->model.tasks);
+}
+
 static ts_err pass_create(ts_eval_pass *p, ts_source *source) {
   ts_trainer *t = p->t;
   const ts_loader_options options = {.global_batch = t->micro_batch,
                                      .max_steps = -1,
                                      .epochs = 1.0,
+                                     .spread = is_any_order(p),
                                      .rank = t->rank,
                                      .n_ranks = t->n_ranks,
                                      .depth = 3,

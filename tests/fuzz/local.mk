@@ -4,6 +4,9 @@
 # with the address and undefined-behaviour sanitizers: whatever the program
 # itself is built with.  None of it is in `make` or `make check`.
 fuzz_names = deck csv criteo npy plan dataset checkpoint delta tensors serve
+if HAVE_ARROW
+fuzz_names += parquet
+endif
 fuzz_programs = $(fuzz_names:%=fuzz/fuzz_%)
 # Readers and what is under them; what they only name is the program's own.
 fuzz_sources = $(filter %.c,$(filter src/base/% src/runtime/% io/% src/serve/% \
@@ -23,7 +26,15 @@ fuzz/%.o: %.c
 fuzz/libfuzz.a: $(fuzz_sources:%.c=fuzz/%.o)
 	$(AM_V_AR)rm -f $@ && $(AR) cr $@ $^
 fuzz/fuzz_%: fuzz/tests/fuzz/fuzz_%.o $(fuzz_common) fuzz/libfuzz.a libtessera.a
-	$(AM_V_CCLD)$(FUZZ_COMPILE) -fsanitize=fuzzer -o $@ $^ $(CUDA_LIBS) $(LIBS) -lgomp
+	$(AM_V_CCLD)$(FUZZ_COMPILE) -fsanitize=fuzzer -o $@ $(filter-out %.so,$^) $(CUDA_LIBS) $(LIBS) -lgomp
+# Arrow's side, by the same compiler; the library itself is as it came.
+fuzz/io/parquet.so: io/parquet.cc
+	@$(MKDIR_P) $(@D)
+	$(AM_V_CXX)$(subst clang,clang++,$(FUZZ_CC)) -I. $(AM_CPPFLAGS) $(ARROW_CXXFLAGS) \
+	  -g -O1 -fPIC -fsanitize=address,undefined -fno-sanitize=vptr,function -fno-sanitize-recover=undefined \
+	  -fsanitize=fuzzer-no-link -MD -MP -MF fuzz/io/parquet.d -shared -o $@ $(srcdir)/io/parquet.cc $(ARROW_LIBS)
+fuzz/fuzz_parquet: fuzz/io/parquet.so
+-include fuzz/io/parquet.d
 -include $(fuzz_sources:%.c=fuzz/%.d) $(fuzz_names:%=fuzz/tests/fuzz/fuzz_%.d) $(fuzz_common:.o=.d)
 .PRECIOUS: fuzz/%.o
 

@@ -277,6 +277,27 @@ TS_TEST(streams_tell_what_is_next) {
   close_data();
 }
 
+/* An evaluation's ranks have a stream each, whatever the deck says, where the
+ * data have groups and the batch can be cut so. */
+TS_TEST(spread_is_a_stream_a_rank) {
+  static int64_t dealt[SAMPLES], spread[SAMPLES];
+  const char *sets[] = {"data.shuffle=full"};
+  ts_order o = {0};
+  all_samples(dealt, "none", 4, true, SAMPLES);
+  open_data(sets, 1);
+  ts_order_spread(&o, source, BATCH, 4);
+  ck_assert_int_eq(o.n, 0);
+  have_groups();
+  const int none[] = {1, 5, 7};
+  for (int k = 0; k < 3; k++) ts_order_spread(&o, source, BATCH, none[k]);
+  ck_assert_int_eq(o.n, 0);
+  ts_order_spread(&o, source, BATCH, 4);
+  ts_order_samples(&o, spread, 0, 0, SAMPLES);
+  ck_assert_mem_eq(dealt, spread, sizeof dealt);
+  ts_order_reset(&o);
+  close_data();
+}
+
 /* A batch has to fall into as many pieces; full is mixed already. */
 TS_TESTS(streams_are_refused, 0, 3) {
   static const struct {

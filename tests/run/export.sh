@@ -160,7 +160,7 @@ check "somebody's folder" refuses 1 "other.part: File exists" out other
 check "stays as it was" test -e other.part/model.safetensors
 rm -r other.part
 mkdir busy.part
-check "another export" refuses 1 "busy.part: another export is writing it" $python -c 'import fcntl, os, subprocess, sys
+check "another export" refuses 1 "busy.part: another program is writing it" $python -c 'import fcntl, os, subprocess, sys
 fcntl.flock(os.open("busy.part", os.O_RDONLY), fcntl.LOCK_EX)
 sys.exit(subprocess.call(sys.argv[1:]))' "$TESSERA" export small.deck --set run.output="$work/run" --out busy
 rmdir busy.part

@@ -40,7 +40,7 @@ dist_check_SCRIPTS += tests/run/async.sh \
   tests/run/model_mistakes.sh \
   tests/run/nan.sh \
   tests/run/npy.sh \
-  tests/run/parquet.sh \
+  tests/run/parquet.sh tests/run/parquet_hostile.sh \
   tests/run/one_message.sh \
   tests/run/oracle.sh \
   tests/run/outputs.sh \
@@ -81,7 +81,7 @@ dist_check_SCRIPTS += tests/run/async.sh \
   tests/run/validation.sh \
   tests/run/watchdog.sh \
   tests/run/weights.sh
-EXTRA_DIST += tests/run/golden_losses.txt tests/run/evict.py tests/run/top.py tests/run/convert_sequences.py tests/run/items.py tests/run/negatives.py tests/run/npy.py tests/run/parquet.py tests/run/topk.py tests/run/item_tower.py tests/run/outputs.py tests/run/parity.py \
+EXTRA_DIST += tests/run/golden_losses.txt tests/run/evict.py tests/run/top.py tests/run/convert_sequences.py tests/run/items.py tests/run/negatives.py tests/run/npy.py tests/run/parquet.py tests/run/parquet_find.sh tests/run/topk.py tests/run/item_tower.py tests/run/outputs.py tests/run/parity.py \
   tests/run/headers.py tests/run/machine_code.py tests/kernels/machine_code.txt
 EXTRA_DIST += tests/oracle/cases tests/oracle/exported.py tests/oracle/make.py tests/oracle/models.py tests/oracle/sequences.py
 

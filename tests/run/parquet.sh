@@ -1,9 +1,9 @@
 #!/bin/sh
 # parquet.sh - Parquet and Arrow's own files as pyarrow writes them, against the
 # same samples in CSV, to the bit: types of columns, files, folders, ranks,
-# shuffles, going on inside an epoch; what is written is read by pyarrow;
-# damaged and hostile files.  With TESSERA_DATA_DIR UCI Adult, too.  A build
-# without Arrow says so, which is all that is checked of it.
+# shuffles, going on inside an epoch; what is written is read by pyarrow.  With
+# TESSERA_DATA_DIR UCI Adult, too.  A build without Arrow says so, which is all
+# that is checked of it.  With sanitizers: each way in and out, once.
 # seconds: 200
 . "$srcdir/tests/support/common.sh"
 cat > "$work/own.deck" <<'DECK'
@@ -57,13 +57,18 @@ if command -v cc > /dev/null; then # of a program that was here before
   check "which is said" grep -q "all.parquet: Apache Arrow.* can't be loaded: .*alone/io/parquet.so is of another version" "$work/err"
 fi
 rm -r "$work/alone"
-arrow=$(ldd "$(dirname "$TESSERA")/io/parquet.so" 2> /dev/null | sed -n 's|.*=> \(/.*\)/libarrow\.so.*|\1|p' | head -n 1)
-[ -n "$arrow" ] || { passed; exit; }
-python=$(echo "$arrow" | sed -n 's|/lib/python3[^/]*/site-packages/pyarrow$|/bin/python3|p')
-[ -x "$python" ] || python=python3
-$python -c 'import pyarrow' 2> /dev/null || { echo "python3 with pyarrow is not here"; exit 77; }
-make=$srcdir/tests/run/parquet.py
+. "$srcdir/tests/run/parquet_find.sh"
 check "files" $python "$make" make "$work"
+out() { "$TESSERA" "$@" --quiet; }
+if [ -n "${TESSERA_SANITIZED:-}" ]; then
+  for file in all.parquet plain.parquet all.arrow days; do check "$file" out convert "$work/own.deck" --set data.train=$file --out "$work/made.h5"; done
+  TESSERA_FAULT=pieces:rank0:nth1; export TESSERA_FAULT
+  check "in pieces" out convert "$work/own.deck" --out "$work/made.parquet"; unset TESSERA_FAULT
+  check "parts" ${MPIRUN:-mpirun} -q -n 2 "$TESSERA" convert "$work/own.deck" --quiet --out "$work/made.arrow/"
+  check "trained on" "$TESSERA" train "$work/own.deck" --quiet --set run.output="$work/run" --set run.steps=8 --set data.shuffle=block --set data.streams=2 --set data.eval=days
+  check "predict" "$TESSERA" predict "$work/own.deck" --quiet --set run.output="$work/run" --set data.eval=bare.parquet --keys id,large,time --out "$work/scores.parquet"
+  passed; exit
+fi
 
 go() { # RANKS FOLDER FILE [options]
   ranks=$1; folder=$2; file=$3; shift 3
@@ -109,8 +114,25 @@ for ranks in 1 2; do
 done
 check "of shuffled groups, 1 and 2 ranks" close_losses mixed-1 mixed-2 1e-5 40
 
+# Evaluations: ranks decode groups of their own (6 and 7 of
+# the 12 of plain.parquet), and the figures are those of any order.
+evaluated() { # RANKS FOLDER FILE
+  ${MPIRUN:-mpirun} -q -n "$1" "$TESSERA" train "$work/own.deck" --quiet --set run.output="$work/$2" --set data.train=all.csv --set data.eval="$3" &&
+    sed -n '/"eval":true/p' "$work/$2/metrics.jsonl" > "$work/$2.eval" && [ -s "$work/$2.eval" ]
+}
+for ranks in 1 2; do
+  for file in all.csv plain.parquet; do check "evaluated on $file, $ranks ranks" evaluated $ranks eval-$file-$ranks $file; done
+  check "the same figures, $ranks ranks" cmp "$work/eval-all.csv-$ranks.eval" "$work/eval-plain.parquet-$ranks.eval"
+done
+decode() { # FEWER than so many row groups on each rank
+  TESSERA_FAULT=group:rank0:nth$1,group:rank1:nth$1 ${MPIRUN:-mpirun} -q -n 2 "$TESSERA" eval "$work/own.deck" --quiet --set run.output="$work/eval-all.csv-2" --set data.train=all.csv --set data.eval=plain.parquet > "$work/out" 2>&1
+}
+if has_faults; then
+  check "a rank decodes its own groups" decode 8
+  for n in 6 7; do ! decode $n || { echo "FAILED: $n row groups are too few"; exit 1; }; done
+fi
+
 # Out of it.
-out() { "$TESSERA" "$@" --quiet; }
 check "convert to a data set" out convert "$work/own.deck" --out "$work/made.h5"
 check "CSV to a data set" out convert "$work/own.deck" --set data.train=all.csv --out "$work/csv.h5"
 check "the same" h5diff -q "$work/made.h5" "$work/csv.h5"
@@ -133,6 +155,53 @@ for end in arrow feather; do
 done
 check "trained on" "$TESSERA" train "$work/rows.deck" --quiet --set run.output="$work/rows"
 check "as CSV" same rows csv-1
+if has_faults; then # as if a column had 2 GiB of texts
+  TESSERA_FAULT=pieces:rank0:nth1; export TESSERA_FAULT
+  for file in all.parquet plain.parquet days; do
+    check "$file in pieces" out convert "$work/own.deck" --set data.train=$file --out "$work/pieces.h5"
+    check "$file in pieces: the same" h5diff -q "$work/pieces.h5" "$work/csv.h5"
+  done
+  unset TESSERA_FAULT
+fi
+# A folder with a part of each rank, in the order of the samples, which is there
+# once all of it is.
+into() { # RANKS OUT [options]
+  ranks=$1; out=$2; shift 2
+  ${MPIRUN:-mpirun} -q -n "$ranks" "$TESSERA" convert "$work/own.deck" --quiet --set data.train=all.csv --out "$work/$out" "$@"
+}
+for ranks in 1 3; do
+  check "parts of $ranks ranks" into $ranks parts-$ranks/
+  check "they are $ranks" test "$(ls "$work/parts-$ranks")" = "$(seq -f 'part-%05g.parquet' 0 $((ranks - 1)))"
+  check "trained on parts of $ranks" ${MPIRUN:-mpirun} -q -n 2 "$TESSERA" train "$work/rows.deck" --quiet --set data.train=parts-$ranks --set run.output="$work/of-parts-$ranks"
+  check "as CSV" same of-parts-$ranks csv-2
+done
+check "one file of 3 ranks" into 3 three.parquet
+check "the same file" cmp "$work/made.parquet" "$work/three.parquet"
+check "parts of Arrow's own" into 2 own.arrow/
+check "read, too" out convert "$work/rows.deck" --set data.train=own.arrow --out "$work/of-own.h5"
+check "the same samples" h5diff -q "$work/of-parquet.h5" "$work/of-own.h5"
+head -n 3 "$work/all.csv" > "$work/two.csv"
+check "more ranks than samples" into 3 two/ --set data.train=two.csv
+check "read: two samples" out convert "$work/rows.deck" --set data.train=two --out "$work/of-two.h5"
+not_into() { # CODE WORDS RANKS OUT [options]: refused, and nothing is there
+  code=$1; words=$2; shift 2
+  into "$@" 2> "$work/err"; was=$?
+  [ $was = "$code" ] && [ "$(grep -c '^tessera: error:' "$work/err")" = 1 ] && grep -qF -- "$words" "$work/err" || { echo "code $was:"; cat "$work/err"; return 1; }
+}
+check "nothing is written over" not_into 2 'is there, and no empty folder' 2 parts-3/
+check "a folder of a data set" not_into 2 'a folder has parts of Parquet or Arrow, and --format is dataset' 2 h5/ --format dataset
+if has_faults; then
+  for fault in fsync:rank1:nth1 rename:rank0:nth1; do
+    TESSERA_FAULT=$fault; export TESSERA_FAULT
+    check "$fault: one message" not_into 1 '(rank ' 2 broken/; unset TESSERA_FAULT
+    check "$fault: nothing is left" test "$(ls -d "$work"/broken* 2> /dev/null)" = ""
+  done
+  TESSERA_FAULT=fsync:rank1:nth1:KILL; export TESSERA_FAULT
+  into 2 broken/ 2> "$work/err"; unset TESSERA_FAULT
+  check "killed: it has no name" test "$(cd "$work" && ls -d broken*)" = broken.part
+  check "again" into 1 broken/
+  check "of this run alone" test "$(ls "$work/broken")" = part-00000.parquet
+fi
 for end in csv parquet arrow; do
   check "predict, $end" ${MPIRUN:-mpirun} -q -n 2 "$TESSERA" predict "$work/own.deck" --quiet --set run.output="$work/csv-2" --set data.eval=all.parquet --keys id,large,time --out "$work/scores.$end"
 done
@@ -144,73 +213,6 @@ check "of CSV" "$TESSERA" predict "$work/own.deck" --quiet --set run.output="$wo
 check "the same" cmp "$work/scores.csv" "$work/of.csv"
 check "without labels" "$TESSERA" predict "$work/own.deck" --quiet --set run.output="$work/csv-2" --set data.eval=bare.parquet --keys id,large,time --out "$work/bare.csv"
 check "the same scores" cmp "$work/scores.csv" "$work/bare.csv"
-
-# Damaged files, and what is not read: code 3 and one message that names it.
-$python "$make" hostile "$work" > "$work/cases" && $python "$make" twins "$work" > "$work/twins" || { echo "FAILED: hostile files"; exit 1; }
-cat > "$work/hostile.deck" <<'DECK'
-run = { steps = 1; threads = 1; };
-data = { train = "right.parquet"; global_batch = 10; columns = ( { name = "clicked"; kind = "label"; }, { name = "i64"; kind = "dense"; },
-  { name = "id"; kind = "ids"; encoding = "none"; }, { name = "word"; kind = "ids"; }, { name = "bag"; kind = "ids"; encoding = "none"; } ); };
-table_defaults = { rows = 50; dim = 4; };
-tables = ( { name = "id"; features = ["id"]; }, { name = "word"; features = ["word"]; }, { name = "bag"; features = ["bag"]; } );
-model = { dense_features = 1; dense_arch = [4]; over_arch = [1]; };
-DECK
-refused() { # WORDS FILE [options]
-  words=$1; file=$2; shift 2
-  "$TESSERA" convert "$work/hostile.deck" --quiet --set data.train="$file" --out "$work/none.h5" "$@" > "$work/out" 2> "$work/err"; code=$?
-  [ $code = 3 ] && [ "$(grep -c '^tessera: error:' "$work/err")" = 1 ] && grep -qF -- "$words" "$work/err" && [ ! -e "$work/none.h5" ] && return
-  echo "code $code, not 3, or not one message \"$words\", or a file:"; cat "$work/err"; return 1
-}
-while IFS='	' read -r name said; do
-  if [ -n "$said" ]; then
-    check "$name" refused "$said" "$name"
-  else
-    check "$name" "$TESSERA" convert "$work/hostile.deck" --quiet --set data.train="$name" --out "$work/right.h5"
-  fi
-done < "$work/cases"
-# Other types, and damage that says nothing, of the same samples.
-twins() { # FILE FILE [options]
-  first=$1; second=$2; shift 2
-  for file in "$first" "$second"; do
-    "$TESSERA" convert "$work/hostile.deck" --quiet --set data.train="$file" --out "$work/twin-${file%.*}.h5" "$@" || return 1
-  done
-  h5diff -q "$work/twin-${first%.*}.h5" "$work/twin-${second%.*}.h5"
-}
-while read -r first second options; do
-  check "$first as $second" twins "$first" "$second" $options
-done < "$work/twins"
-check "bad records are skipped" "$TESSERA" convert "$work/hostile.deck" --quiet --set data.train=label_two.parquet --set data.on_bad_record=skip --out "$work/right.h5"
-check "several ranks: one message" sh -c "! ${MPIRUN:-mpirun} -q -n 2 '$TESSERA' train '$work/hostile.deck' --set data.train=no_pages.parquet --set run.output='$work/no' 2> '$work/err' > '$work/out'"
-check "it is one" test "$(grep -c '^tessera: error:.*no_pages.parquet' "$work/err")" = 1
-mkdir -p "$work/void/a=1"; check "a folder of nothing" refused 'void: is a folder, in which no file is' void
-mkdir -p "$work/mixed/a=1" "$work/mixed/b=1"; cp "$work/right.parquet" "$work/mixed/a=1"; cp "$work/right.parquet" "$work/mixed/b=1"
-check "folders of other keys" refused 'its folders have other keys (NAME=VALUE) than those of' mixed
-# Keys are those below what is given; the file's own columns come first.
-mkdir -p "$work/id=7/part=1/week%20day=x%20y" "$work/id=7/part=2/week%20day=x%20y"
-for part in 1 2; do cp "$work/right.parquet" "$work/id=7/part=$part/week%20day=x%20y/a.parquet"; done
-named() { "$TESSERA" convert "$work/hostile.deck" --quiet --set data.train="$@"; }
-keys() { # NAMES DATA
-  "$TESSERA" train "$work/hostile.deck" --quiet --set data.train="$2" --set run.output="$work/keys" > "$work/out" 2>&1 &&
-    "$TESSERA" predict "$work/hostile.deck" --quiet --set run.output="$work/keys" --set data.eval="$2" --keys "$1" --out "$work/keys.csv"
-}
-check "a plain file below a folder of a column's name" named "id=7/part=1/week%20day=x%20y/a.parquet" --out "$work/right.h5"
-check "of folders, with the files' own column" sh -c 'mkdir "$1/root" && mv "$1/id=7" "$1/root"' - "$work"
-check "they are there" keys "id,part,week day" root
-check "their values, and the file's id" test "$(sed -n '2p;402p' "$work/keys.csv" | cut -d, -f1-3 | tr '\n' ';')" = "49,1,x y;49,2,x y;"
-scores() { "$TESSERA" predict "$work/hostile.deck" --quiet --set run.output="$work/keys" --set data.eval="$1" --keys word --out "$work/word.$2"; }
-check "keys that are UTF-8" scores utf8.parquet parquet
-check "are as they were" test "$($python "$make" rows "$work/word.parquet" | sed -n 3p | cut -d, -f1)" = "é€😀"
-sh -c '! "$@" 2> "$0"' "$work/err" "$TESSERA" predict "$work/hostile.deck" --quiet --set run.output="$work/keys" --set data.eval=latin.parquet --keys word --out "$work/scored.parquet"
-check "keys that are none" grep -q "scored.parquet.*column \"word\": a cell is no UTF-8, .*\.csv" "$work/err"
-check "in CSV" scores latin.parquet csv
-ln -s ../.. "$work/root/id=7/part=2/up"; check "a link to a parent" refused 'root/id=7/part=2/up: is the folder ' root
-rm "$work/root/id=7/part=2/up"; ln -s nowhere "$work/root/gone.parquet"; check "a link to nothing" refused 'root/gone.parquet: No such file' root
-rm "$work/root/gone.parquet"; mkfifo "$work/root/pipe.parquet"; check "a pipe" refused 'root/pipe.parquet: is not a file' root
-mkdir "$work/several"; cp "$work/right.parquet" "$work/several/a.parquet"; cp "$work/lacks.parquet" "$work/several/b.parquet"
-cp "$work/number_list.parquet" "$work/several/b.parquet"
-check "lists in the second file" refused 'b.parquet: column "i64" has lists in some files only' several
-cp "$work/lacks.parquet" "$work/several/b.parquet"
-check "files of other columns" refused 'b.parquet: has no column "bag", which' several
 
 if [ -n "${TESSERA_DATA_DIR:-}" ]; then
   for part in data test; do check "Adult, $part" $python "$make" adult "$TESSERA_DATA_DIR/adult/adult.$part" "$work/adult.$part.parquet"; done

@@ -1,5 +1,6 @@
-/* tensors_folder.c - the folder that tensors are written to: it has its name
- * once it is whole. */
+/* out_folder.c - a folder that is written: it has its name once it is whole. */
+#include "io/out_folder.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -10,8 +11,6 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "io/tensors.h"
-#include "io/tensors_write.h"
 
 static bool is_empty(const char *path) {
   int n = 0;
@@ -28,20 +27,8 @@ static ts_err part_of(ts_str *part, const char *out) {
   return ts_str_append(part, "%.*s.part", (int)n, out);
 }
 
-/* model or state, .safetensors, -00001-of-00002.safetensors or the index's. */
-static bool is_ours(const char *name) {
-  int from, n, end = 0;
-  if (strncmp(name, "model", 5) != 0 && strncmp(name, "state", 5) != 0)
-    return false;
-  name += 5;
-  if (!strcmp(name, ".safetensors") || !strcmp(name, TS_TENSORS_INDEX))
-    return true;
-  return sscanf(name, "-%d-of-%d.safetensors%n", &from, &n, &end) == 2 && end &&
-         !name[end];
-}
-
 /* All that is in the open folder D. */
-static bool all_ours(DIR *d) {
+static bool all_ours(DIR *d, ts_is_ours is_ours) {
   bool all = true;
   for (const struct dirent *e; all && (e = readdir(d));)
     all = !strcmp(e->d_name, ".") || !strcmp(e->d_name, "..") ||
@@ -52,14 +39,14 @@ static bool all_ours(DIR *d) {
 
 /* Removes PART, which no link leads to, if nothing else is in it than what is
  * written here. */
-static void drop(const char *part) {
+static void drop(const char *part, ts_is_ours is_ours) {
   const int fd = ts_file_open(part, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
   DIR *d = fd >= 0 ? fdopendir(fd) : NULL;
   if (!d) {
     if (fd >= 0) close(fd);
     return;
   }
-  const bool whole = all_ours(d);
+  const bool whole = all_ours(d, is_ours);
   for (const struct dirent *e; whole && (e = readdir(d));)
     if (is_ours(e->d_name)) unlinkat(fd, e->d_name, 0);
   closedir(d);
@@ -74,7 +61,7 @@ static ts_err lock(int *fd, const char *part) {
     return TS_OK;
   close(*fd);
   *fd = -1;
-  return ts_fail(TS_ERR_IO, "%s: another export is writing it", part);
+  return ts_fail(TS_ERR_IO, "%s: another program is writing it", part);
 }
 
 static void unlock(int *fd) {
@@ -95,7 +82,8 @@ static ts_err check_out(const char *out, const char *bare) {
   return errno == ENOENT ? TS_OK : ts_fail_errno(TS_ERR_IO, out);
 }
 
-ts_err ts_tensors_folder(ts_str *part, int *fd, const char *out) {
+ts_err ts_out_folder(ts_str *part, int *fd, const char *out,
+                     ts_is_ours is_ours) {
   ts_err err = TS_OK;
   TS_TRY(part_of(part, out));
   const size_t bare = part->n_bytes - strlen(".part");
@@ -104,7 +92,7 @@ ts_err ts_tensors_folder(ts_str *part, int *fd, const char *out) {
   part->text[bare] = '.';
   TS_TRY(err);
   TS_TRY(lock(fd, part->text)); /* a killed one's, which nobody has */
-  drop(part->text);
+  drop(part->text, is_ours);
   unlock(fd);
   if (mkdir(part->text, 0777) != 0)
     TS_TRY(ts_fail_errno(TS_ERR_IO, part->text));
@@ -122,7 +110,7 @@ static ts_err parent_of(ts_str *parent, const char *part) {
                        part);
 }
 
-static ts_err give_name(const char *part, const char *out) {
+static ts_err give_name(const char *part, const char *out, ts_is_ours is_ours) {
   ts_err err = TS_OK;
   ts_str parent = {0};
   TS_TRY(parent_of(&parent, part));
@@ -130,16 +118,17 @@ static ts_err give_name(const char *part, const char *out) {
   if (ts_file_rename(part, out) != 0) TS_TRY(ts_fail_errno(TS_ERR_IO, out));
   if (ts_file_sync_folder(parent.text) == 0) goto done;
   err = ts_fail_errno(TS_ERR_IO, parent.text);
-  drop(out);
+  drop(out, is_ours);
 done:
   ts_str_reset(&parent);
   return err;
 }
 
-ts_err ts_tensors_settle(ts_str *part, int *fd, const char *out, ts_err err) {
+ts_err ts_out_folder_settle(ts_str *part, int *fd, const char *out,
+                            ts_is_ours is_ours, ts_err err) {
   if (!part->text) return err;
-  if (err == TS_OK) err = give_name(part->text, out);
-  if (err != TS_OK) drop(part->text);
+  if (err == TS_OK) err = give_name(part->text, out, is_ours);
+  if (err != TS_OK) drop(part->text, is_ours);
   unlock(fd);
   ts_str_reset(part);
   return err;
