@@ -18,7 +18,6 @@ static const char *refused(const ts_table_config *x) {
     return "an optimizer of rows, not \"none\"";
   if (x->init_kind && !strcmp(x->init_kind, "file"))
     return "init.kind uniform, normal or constant";
-  if (x->ema) return "ema = false";
   if (ts_table_is_slow(x)) return "kernel \"fused\"";
   return NULL;
 }

@@ -1,20 +1,23 @@
 #!/bin/sh
 # ids_random.sh - dynamic tables over runs of random pieces: policies, ranks,
-# pipelines and parts of steps are drawn, and where a piece stops or is killed;
-# in the end the ids, their counts and ages, and the sights of others are those
-# of a plain model that has trained in one go.  12 cases; TESSERA_CASES=N
-# others, 1000 with TESSERA_SWEEP=long.  TESSERA_SEED draws them.  seconds: 180
+# pipelines, parts of steps and deltas are drawn, and where a piece stops or is
+# killed; in the end the ids, their counts and ages, and the sights of others are
+# those of a plain model that has trained in one go, and in every second case,
+# whose pieces have the same ranks, all rows are those of a run in one go.
+# 12 cases; TESSERA_CASES=N others, 1000 with TESSERA_SWEEP=long.  TESSERA_SEED
+# draws them.  seconds: 200
 . "$srcdir/tests/support/common.sh"
 not_sanitized
 needs_faults
 . "$srcdir/tests/support/ids.sh"
+command -v h5diff > /dev/null || { echo "h5diff (hdf5-tools) is not here"; exit 77; }
 [ -n "$python" ] || { echo "python3 with h5py and numpy is not here"; exit 77; }
 n=12
 [ "${TESSERA_SWEEP-}" = long ] && n=1000
 n=${TESSERA_CASES:-$n}
 seed=${TESSERA_SEED:-$$}
 echo "$n cases, seed $seed"
-steps=24
+steps=24 last=checkpoints/step-00000024.h5
 cat > "$work/plain.deck" <<'DECK'
 run = { steps = 1; threads = 1; };
 data = { format = "synthetic"; global_batch = 64;
@@ -45,14 +48,15 @@ awk -v seed="$seed" -v n="$n" -v steps=$steps '
       least = one_of("1 2 2 3 4"); window = least > 1 && pick(3) ? 3 + pick(6) : 0
       deck = "--set table_defaults.evict.kind=" kind " --set table_defaults.evict.every=" every " --set table_defaults.evict.ttl=" ttl \
         " --set table_defaults.evict.keep=0." (keep < 10 ? "0" : "") keep " --set table_defaults.admit.min_count=" least " --set table_defaults.admit.window_steps=" window
-      at = 0
+      at = 0; same = i % 2; all_ranks = 1 + pick(4); cut = "--set table_defaults.sharding=" one_of("row_wise row_wise table_wise"); parts = "--set run.accumulate=" (1 + (rand() < 0.3))
       for (pieces = pick(4); pieces >= 0; pieces--) {
-        ranks = 1 + pick(4); stop = steps; kill = "none"
+        ranks = same ? all_ranks : 1 + pick(4); stop = steps; kill = "none"
         if (pieces > 0 && rand() < 0.5) kill = pick(ranks) ":" (1 + pick(steps))
         else if (pieces > 0) stop = at = at + pick(steps - at)
         print i, ranks, kill, deck, "--set run.steps=" (stop > 0 ? stop : 1), "--set pipeline.kind=" one_of("base sparse_dist fused_sparse_dist prefetch"),
-          "--set run.accumulate=" (1 + (rand() < 0.3)), "--set checkpoint.every=" (1 + pick(5)),
-          "--set table_defaults.sharding=" one_of("row_wise row_wise table_wise") }
+          "--set checkpoint.every=" (1 + pick(9)), "--set checkpoint.delta_every=" pick(4),
+          same ? parts : "--set run.accumulate=" (1 + (rand() < 0.3)), same ? cut : "--set table_defaults.sharding=" one_of("row_wise row_wise table_wise") }
+      if (same) print i, "straight", all_ranks, deck, cut, parts
       print i, "model", kind, every, keep * 36, ttl, least, window } }' > "$work/cases"
 killed=0
 while read -r case ranks kill options <&3; do
@@ -65,6 +69,13 @@ while read -r case ranks kill options <&3; do
       check "case $case (seed $seed), $t: $kill $options" $python "$srcdir/tests/run/evict.py" "$work/data.h5" "$file" 64 $steps $t "$kill" "$1" "$2" "$3" "$4" "$5" 1
     done
     rm -r "$work/run$case"
+    continue
+  fi
+  if [ "$ranks" = straight ]; then
+    # shellcheck disable=SC2086
+    check "case $case (seed $seed): in one go" run "$kill" train "$work/any.deck" --quiet --set run.output="$work/straight" $options 3<&-
+    check "case $case (seed $seed): the same rows as in one go" same_bits "$work/straight/$last" "$work/run$case/$last"
+    rm -r "$work/straight"
     continue
   fi
   fault=none
