@@ -1,6 +1,7 @@
-/* state_delta.c - what has changed since the last save, whole or not: a bit for
- * each row that was updated (sparse/tbe_touched.c), and of dynamic tables the
- * number of the batch that brought each id. */
+/* state_delta.c - what has changed since the last save, full or delta: a bit
+ * for each row that was updated (sparse/tbe_touched.c).  An id that came since
+ * is among them, as the step that brought it has updated its row; one that only
+ * batches ahead have brought is not, and is not in the save either. */
 #include <string.h>
 
 #include "base/mem.h"
@@ -33,41 +34,28 @@ done:
 }
 
 ts_err ts_state_forget_touched(ts_trainer *t, ts_ckpt *ckpt) {
-  const uint32_t ahead = ts_trainer_first_learnt(t);
-  t->saved_before = ahead ? ahead : ts_ebc_n_learnt(t->ebc) + 1;
   return ts_ebc_each_shard(t->ebc, forget, &ckpt->staging);
 }
 
 /* ---- ids ----------------------------------------------------------------- */
 
-/* The K-th of them has a row that is another than in the last save, where it
- * may not be at all. */
-static bool has_changed(const ts_trainer *t, const ts_ids *d,
-                        const uint32_t *born, const bool *touched, int64_t k) {
-  const uint32_t row = d->rows[k];
-  return touched[row] || (born[row] && born[row] >= t->saved_before);
-}
-
-ts_err ts_ids_changed(const ts_trainer *t, ts_ckpt *ckpt, ts_ids *d,
-                      uint32_t **rows, int64_t *n) {
+ts_err ts_ids_changed(ts_ckpt *ckpt, ts_ids *d, uint32_t **rows, int64_t *n) {
   ts_err err = TS_OK;
   uint32_t *touched = NULL;
   bool *is_touched = NULL;
   int64_t n_touched, m = 0;
-  const uint32_t *born = ts_tbe_ids_of(d->tbe, d->number).born;
   const int64_t n_rows = ts_tbe_table_of(d->tbe, d->number)->n_rows;
   TS_TRY(ts_tbe_touched(d->tbe, &ckpt->staging, d->number, 0, n_rows, &touched,
                         &n_touched));
   TS_TRY(ts_mem_many(is_touched, n_rows, CHECKPOINT));
   for (int64_t i = 0; i < n_touched; i++) is_touched[touched[i]] = true;
-  for (int64_t k = 0; k < d->n; k++)
-    m += has_changed(t, d, born, is_touched, k);
+  for (int64_t k = 0; k < d->n; k++) m += is_touched[d->rows[k]];
   *n = m;
   TS_TRY(ts_mem_many(*rows, m, CHECKPOINT));
   TS_TRY(ts_ckpt_own(ckpt, (size_t)m * 8, (void **)&d->changed));
   m = 0;
   for (int64_t k = 0; k < d->n; k++) {
-    if (!has_changed(t, d, born, is_touched, k)) continue;
+    if (!is_touched[d->rows[k]]) continue;
     d->changed[m] = d->ids[k];
     (*rows)[m++] = d->rows[k];
   }

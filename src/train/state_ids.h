@@ -48,12 +48,11 @@ ts_err ts_state_ids_add(ts_trainer *, ts_ckpt *);
 /* Adds table I's items of its ids, of which the other items of it come after:
  * ids, and where it evicts how often and when they were met. */
 ts_err ts_ids_add_lists(ts_ckpt *, ts_state_ids *, int32_t i);
-/* state_delta.c: which of D's ids have changed since the last save, or came:
+/* state_delta.c: which of D's ids were updated, or came, since the last save:
  * their ROWS (*N, in the shard, owned by the caller), by the order of the ids,
  * and D's changed.  The lanes are idle.  MEMORY.  bytes: of D's lists and
  * counts. */
-ts_err ts_ids_changed(const ts_trainer *, ts_ckpt *, ts_ids *d, uint32_t **rows,
-                      int64_t *n);
+ts_err ts_ids_changed(ts_ckpt *, ts_ids *d, uint32_t **rows, int64_t *n);
 int64_t ts_ids_bytes(const ts_ids *d);
 /* state_shrink.c: the file has more ids than table D, which C describes, has
  * rows.  can_shrink: its evict says which stay.  stage: this rank's, from PLACE

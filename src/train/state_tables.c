@@ -64,7 +64,7 @@ static ts_err find_touched(void *arg, int32_t table, const ts_shard *s,
   int64_t row0, n_rows;
   const int64_t k = number_of(d, table, s);
   if (is_dynamic(d, table))
-    return ts_ids_changed(d->t, d->ckpt, &d->ids->tables[table], &d->rows[k],
+    return ts_ids_changed(d->ckpt, &d->ids->tables[table], &d->rows[k],
                           &d->n[k]);
   written_rows(d, table, s, &row0, &n_rows);
   return ts_tbe_touched(tbe, &d->ckpt->staging, number, row0 - s->row0, n_rows,

@@ -107,9 +107,6 @@ typedef struct ts_trainer {
   int32_t n_cut;          /* micro-batches of it that are on their way */
   double prefetch_wait_s; /* compute waited for rows of slow memory */
   int64_t step;           /* finished optimizer steps, since the first start */
-  uint32_t saved_before; /* number of a batch (ts_ebc_batch_learnt): ids that it
-                            and later ones have brought are not in the last
-                            save; 0: there was none */
   /* the batch under way */
   ts_arrays arrays;
   float *dlogits, *predictions; /* (batch_max, n_logits) device memory */
