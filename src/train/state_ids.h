@@ -67,7 +67,8 @@ ts_err ts_ids_shrink(ts_ckpt *, ts_ids *d, const ts_table_config *c, ts_comm *);
  * add: their item.  write: what this rank has of them is to be written, as it
  * was before batch FIRST (0: after all), or a copy of it; bytes of it.  say:
  * value meta/sights/TABLE, their size.  read: they are to be read, where CKPT's
- * file PATH has them of the same size; CKPT where its size makes no sense.
+ * file PATH has them of the same size, if somebody trains; CKPT where its size
+ * makes no sense.
  * take: once it is loaded, those that the file has not are 0, and all with
  * ANEW.  note: says so where the file has them of another size. */
 ts_err ts_sights_add(ts_ckpt *, ts_ids *d, const ts_table_config *c);
@@ -75,7 +76,7 @@ ts_err ts_sights_write(ts_ckpt *, const ts_ids *d, uint32_t first, bool copy);
 int64_t ts_sights_bytes(const ts_ids *d);
 ts_err ts_sights_say(ts_ckpt *, const ts_table_config *c);
 ts_err ts_sights_read(ts_ckpt *, ts_ids *d, const ts_table_config *c,
-                      const char *path);
+                      const char *path, bool training);
 void ts_sights_note(const ts_ids *d, const ts_table_config *c);
 void ts_sights_take(const ts_ids *d, const ts_ckpt *, bool anew);
 /* *N: how many ids of dynamic TABLE checkpoint PATH has, whose values CKPT has;

@@ -80,9 +80,9 @@ static ts_err lines_of(int64_t *lines, const ts_ckpt *ckpt,
 }
 
 ts_err ts_sights_read(ts_ckpt *ckpt, ts_ids *d, const ts_table_config *c,
-                      const char *path) {
+                      const char *path, bool training) {
   int64_t lines;
-  ts_admit *a = admit_of(d);
+  ts_admit *a = training ? admit_of(d) : NULL;
   if (!ts_table_admits(c)) return TS_OK;
   TS_DO(lines_of(&lines, ckpt, c, path));
   ts_ckpt_item *item = &ckpt->items[d->sights];
