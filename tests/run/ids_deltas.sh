@@ -62,6 +62,17 @@ chain 2 none --set table_defaults.evict.kind=none --set tables.c.evict.kind=none
 "$TESSERA" train "$work/chain.deck" --quiet --set checkpoint.io=mpio --set run.steps=1 --set run.output="$work/try" 2> /dev/null &&
   chain 2 mpio --set checkpoint.io=mpio
 
+# ---- compacted beside the steps ----------------------------------------------
+n=0
+go 2 beside --set pipeline.kind=prefetch --set comm.delay.latency_us=3000 > "$work/said" 2>&1 & pid=$!
+while kill -0 $pid 2> /dev/null; do
+  compact 1 beside && grep -q 'are a full checkpoint now' "$work/out" && n=$((n + 1))
+done
+wait $pid
+check "the run ends well" test $? = 0
+check "deltas were compacted meanwhile: $n" test $n -ge 1
+check "compacted beside the steps: the same end" all_same "$(file two-full step 24)" "$(file beside step 24)"
+
 # ---- on other ranks, and in less room ----------------------------------------
 for at in 10 22; do
   for n in 1 2 4; do

@@ -1,7 +1,7 @@
 #!/bin/sh
 # ids_random.sh - dynamic tables over runs of random pieces: policies, ranks,
-# pipelines, parts of steps and deltas are drawn, and where a piece stops or is
-# killed; in the end the ids, their counts and ages, and the sights of others are
+# pipelines, parts of steps, deltas and their compaction are drawn, and where a
+# piece stops or is killed; in the end the ids, their counts and ages, and the sights of others are
 # those of a plain model that has trained in one go, and in every second case,
 # whose pieces have the same ranks, all rows are those of a run in one go.
 # 12 cases; TESSERA_CASES=N others, 1000 with TESSERA_SWEEP=long.  TESSERA_SEED
@@ -37,8 +37,8 @@ sharding = { topology = "default"; };
 DECK
 check "data" run 1 generate "$work/plain.deck" --quiet --out "$work/data.h5"
 
-# A line for each piece: case, ranks, options of the piece, KILL (rank:step,
-# or none); and of each case, last, the plain model's arguments.
+# A line for each piece: case, ranks, KILL (rank:step, or none), ranks that
+# compact what it left (0: none does), options of the piece; and of each case, last, the plain model's arguments.
 awk -v seed="$seed" -v n="$n" -v steps=$steps '
   function pick(n) { return int(rand() * n) }
   function one_of(list, words) { return words[1 + pick(split(list, words, " "))] }
@@ -53,13 +53,13 @@ awk -v seed="$seed" -v n="$n" -v steps=$steps '
         ranks = same ? all_ranks : 1 + pick(4); stop = steps; kill = "none"
         if (pieces > 0 && rand() < 0.5) kill = pick(ranks) ":" (1 + pick(steps))
         else if (pieces > 0) stop = at = at + pick(steps - at)
-        print i, ranks, kill, deck, "--set run.steps=" (stop > 0 ? stop : 1), "--set pipeline.kind=" one_of("base sparse_dist fused_sparse_dist prefetch"),
-          "--set checkpoint.every=" (1 + pick(9)), "--set checkpoint.delta_every=" pick(4),
+        print i, ranks, kill, kill != "none" && rand() < 0.7 ? 1 + pick(3) : 0, deck, "--set run.steps=" (stop > 0 ? stop : 1), "--set pipeline.kind=" one_of("base sparse_dist fused_sparse_dist prefetch"),
+          "--set checkpoint.every=" (1 + pick(16)), "--set checkpoint.delta_every=" (rand() < 0.7 ? 1 + pick(3) : 0),
           same ? parts : "--set run.accumulate=" (1 + (rand() < 0.3)), same ? cut : "--set table_defaults.sharding=" one_of("row_wise row_wise table_wise") }
-      if (same) print i, "straight", all_ranks, deck, cut, parts
-      print i, "model", kind, every, keep * 36, ttl, least, window } }' > "$work/cases"
-killed=0
-while read -r case ranks kill options <&3; do
+      if (same) print i, "straight", all_ranks, 0, deck, cut, parts
+      print i, "model", kind, 0, every, keep * 36, ttl, least, window } }' > "$work/cases"
+killed=0 compacted=0
+while read -r case ranks kill by options <&3; do
   if [ "$ranks" = model ]; then
     file=$work/run$case/checkpoints/step-000000$steps.h5
     for t in "a fa" "b fb,fc"; do
@@ -84,8 +84,12 @@ while read -r case ranks kill options <&3; do
   TESSERA_FAULT=$fault ${MPIRUN:-mpirun} -q -n "$ranks" "$TESSERA" train "$work/any.deck" --quiet --set run.output="$work/run$case" $options > "$work/out" 2> "$work/err" 3<&-
   code=$?
   [ $code = 137 ] && killed=$((killed + 1))
+  if [ "$by" -gt 0 ] && ls "$work/run$case"/checkpoints/*.h5 > /dev/null 2>&1; then
+    check "case $case (seed $seed): compacted on $by ranks" sh -c '"$@" > "$0" 2>&1' "$work/out" ${MPIRUN:-mpirun} -q -n "$by" "$TESSERA" compact "$work/any.deck" --set run.output="$work/run$case" 3<&-
+    grep -q 'are a full checkpoint now' "$work/out" && compacted=$((compacted + 1))
+  fi
   [ $code = 0 ] || [ $code = 137 ] || { cat "$work/err"; check "case $case (seed $seed): $ranks ranks, $options: code $code" false; }
 done 3< "$work/cases"
-echo "$killed pieces were killed"
+echo "$killed pieces were killed, $compacted deltas compacted"
 check "some were" test $killed -gt 0
 passed
