@@ -91,6 +91,7 @@ static void hints_of_tier(ts_why *w, int32_t t, const ts_shard *s) {
   const ts_table_config *c = &w->d->request->config->tables[t];
   const ts_shard_kind kind = w->d->plan->tables[t].kind;
   ts_load l;
+  if (ts_table_is_dynamic(c)) return; /* its kernel is "fused" */
   ts_cost_shard(&l, &w->d->cost, t, kind, s);
   const double fast = l.memory.weights + l.memory.state;
   if (!ts_table_is_slow(c) && ts_table_kernel_is_open(c) &&
