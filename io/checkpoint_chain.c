@@ -163,6 +163,10 @@ const ts_ckpt_reader *ts_ckpt_holder(const ts_ckpt_reader *r,
 
 ts_err ts_ckpt_open_set(ts_stored *s, const ts_ckpt_reader *r,
                         const char *name) {
+  char ids[1024];
   const ts_ckpt_reader *holder = ts_ckpt_holder(r, name);
-  return ts_stored_open(s, holder->file, holder->path, name);
+  TS_DO(ts_stored_open(s, holder->file, holder->path, name));
+  /* A dynamic table has other rows in each file. */
+  if (holder == r || !ts_ckpt_ids_name(ids, r, name)) return TS_OK;
+  return ts_ckpt_n_ids(&s->rows, r, ids);
 }

@@ -97,7 +97,7 @@ bool ts_ckpt_chain_moved(const ts_ckpt_reader *r);
 bool ts_ckpt_rows_name(char rows[1024], const char *item);
 /* The one of R and those under it that has all rows of dataset NAME. */
 const ts_ckpt_reader *ts_ckpt_holder(const ts_ckpt_reader *r, const char *name);
-/* As ts_stored_open, in the holder. */
+/* As ts_stored_open, in the holder; its rows are as many as R's table has. */
 ts_err ts_ckpt_open_set(ts_stored *, const ts_ckpt_reader *r, const char *name);
 
 /* checkpoint_over.c: the rows of one item that files above the holder have,
@@ -105,8 +105,9 @@ ts_err ts_ckpt_open_set(ts_stored *, const ts_ckpt_reader *r, const char *name);
 typedef struct ts_overlay {
   const ts_ckpt_reader *r;
   ts_stored stored;
-  int64_t *rows; /* (n) ascending: of the table */
+  int64_t *rows; /* (n) ascending: of the table, or the keys of its ids */
   int64_t n;
+  int64_t next; /* with ids: those before it were passed by */
   /* Its rows [row0, row0 + n_rows), columns from col0 on, n_cols of them, as
    * they were read last: who goes up a table meets them once. */
   char *bite;
@@ -117,6 +118,7 @@ typedef struct ts_overlays {
   const ts_ckpt_reader *holder;
   ts_overlay *of; /* (n) oldest first */
   int32_t n;
+  struct ts_ids_over *ids; /* of a dynamic table; else NULL */
 } ts_overlays;
 /* To be closed in any case.  S: the holder's. */
 ts_err ts_overlays_open(ts_overlays *, const ts_ckpt_reader *r,
@@ -126,6 +128,28 @@ void ts_overlays_close(ts_overlays *);
 ts_err ts_ckpt_read_over(const ts_ckpt_reader *r, ts_overlays *,
                          const ts_stored *, const ts_ckpt_item *,
                          const ts_ckpt_columns *c, bool whole);
+
+/* Room for rows that are read of O, whose dataset is open; row K of it, as part
+ * of C, until the next call; how many of ROWS (n, ascending) are below ROW. */
+ts_err ts_overlay_room(ts_overlay *);
+ts_err ts_overlay_row(ts_overlay *, const ts_ckpt_item *,
+                      const ts_ckpt_columns *c, bool whole, int64_t k,
+                      const char **row);
+int64_t ts_rows_below(const int64_t *rows, int64_t n, int64_t row);
+
+/* checkpoint_ids.c: dynamic tables, whose rows are known by ids.  ids_name:
+ * NAME of the list of ids of ITEM's table in R's file; false: it has none.
+ * n_ids: how many are in list NAME there.  open: of X, whose overlays are open
+ * but for their keys, rows of all files from R down; S is the holder's ITEM,
+ * with R's rows; closed in any case.  read: as ts_ckpt_read_over. */
+bool ts_ckpt_ids_name(char name[1024], const ts_ckpt_reader *r,
+                      const char *item);
+ts_err ts_ckpt_n_ids(int64_t *n, const ts_ckpt_reader *r, const char *name);
+ts_err ts_ids_over_open(ts_overlays *x, const ts_ckpt_reader *r,
+                        const ts_stored *s, const char *item, const char *name);
+void ts_ids_over_close(ts_overlays *x);
+ts_err ts_ids_over_read(ts_overlays *x, const ts_ckpt_item *,
+                        const ts_ckpt_columns *c, bool whole);
 
 /* checkpoint_write.c: saves C under the temporary name TEMP of its folder.
  * Collective. */

@@ -7,12 +7,11 @@
 
 /* ---- which rows they are ------------------------------------------------- */
 
-/* How many of the overlay's rows are below ROW. */
-static int64_t below(const ts_overlay *o, int64_t row) {
-  int64_t low = 0, high = o->n;
+int64_t ts_rows_below(const int64_t *rows, int64_t n, int64_t row) {
+  int64_t low = 0, high = n;
   while (low < high) {
     const int64_t mid = low + (high - low) / 2;
-    if (o->rows[mid] < row)
+    if (rows[mid] < row)
       low = mid + 1;
     else
       high = mid;
@@ -20,10 +19,16 @@ static int64_t below(const ts_overlay *o, int64_t row) {
   return low;
 }
 
-static ts_err check(const ts_overlay *o, const ts_stored *s, const char *name) {
+static int64_t below(const ts_overlay *o, int64_t row) {
+  return ts_rows_below(o->rows, o->n, row);
+}
+
+/* Rows that are IDS' are checked as such. */
+static ts_err check(const ts_overlay *o, const ts_stored *s, const char *name,
+                    bool ids) {
   bool good = o->stored.rows == o->n && o->stored.cols == s->cols &&
               o->stored.dtype == s->dtype;
-  for (int64_t k = 0; good && k < o->n; k++)
+  for (int64_t k = 0; good && !ids && k < o->n; k++)
     good = o->rows[k] >= (k ? o->rows[k - 1] + 1 : 0) && o->rows[k] < s->rows;
   if (good) return TS_OK;
   return ts_fail(TS_ERR_CKPT, "%s: rows of %s are not those of a table of %lld",
@@ -31,14 +36,15 @@ static ts_err check(const ts_overlay *o, const ts_stored *s, const char *name) {
 }
 
 /* A block, or all of it; at least a row, of any type. */
-static size_t bite_bytes(const ts_overlay *o) {
+ts_err ts_overlay_room(ts_overlay *o) {
   const int64_t row = 8 * (o->stored.cols ? o->stored.cols : 1);
   const int64_t all = o->n < TS_BLOCK_BYTES / row ? o->n * row : TS_BLOCK_BYTES;
-  return (size_t)(all > row ? all : row);
+  return ts_mem_alloc(&o->bite, (size_t)(all > row ? all : row),
+                      TS_TAG_CHECKPOINT);
 }
 
 static ts_err open_one(ts_overlay *o, const ts_ckpt_reader *r,
-                       const ts_stored *s, const char *name) {
+                       const ts_stored *s, const char *name, bool ids) {
   ts_err err = TS_OK;
   char rows[1024] = "";
   ts_stored index = {.at = -1};
@@ -53,8 +59,8 @@ static ts_err open_one(ts_overlay *o, const ts_ckpt_reader *r,
   const ts_ckpt_item item = {.name = rows, .dtype = TS_I64, .rows = o->n};
   const ts_ckpt_columns all = {.n_rows = o->n, .ptr = o->rows};
   TS_TRY(ts_ckpt_read_part(r, &index, &item, &all, true));
-  TS_TRY(check(o, s, name));
-  TS_TRY(ts_mem_alloc(&o->bite, bite_bytes(o), TS_TAG_CHECKPOINT));
+  TS_TRY(check(o, s, name, ids));
+  TS_TRY(ts_overlay_room(o));
 done:
   ts_stored_reset(&index);
   return err;
@@ -63,14 +69,16 @@ done:
 ts_err ts_overlays_open(ts_overlays *x, const ts_ckpt_reader *r,
                         const ts_stored *s, const ts_ckpt_item *item) {
   int32_t n = 0;
+  char name[1024];
   *x = (ts_overlays){.holder = ts_ckpt_holder(r, item->name)};
   for (const ts_ckpt_reader *at = r; at != x->holder; at = at->under) n++;
   if (!n) return TS_OK;
   TS_DO(ts_mem_many(x->of, n, CHECKPOINT));
   x->n = n;
-  for (; r != x->holder; r = r->under)
-    TS_DO(open_one(&x->of[--n], r, s, item->name));
-  return TS_OK;
+  const bool ids = ts_ckpt_ids_name(name, r, item->name);
+  for (const ts_ckpt_reader *at = r; at != x->holder; at = at->under)
+    TS_DO(open_one(&x->of[--n], at, s, item->name, ids));
+  return ids ? ts_ids_over_open(x, r, s, item->name, name) : TS_OK;
 }
 
 void ts_overlays_close(ts_overlays *x) {
@@ -79,6 +87,7 @@ void ts_overlays_close(ts_overlays *x) {
     ts_mem_free_all(x->of[i].rows, x->of[i].bite);
   }
   ts_mem_free(x->of);
+  ts_ids_over_close(x);
   *x = (ts_overlays){0};
 }
 
@@ -89,10 +98,9 @@ static int64_t row_bytes_of(const ts_ckpt_item *item, const ts_ckpt_columns *c,
   return whole ? ts_item_row_bytes(item) : ts_columns_row_bytes(item, c);
 }
 
-/* Row K of the overlay, as part of C. */
-static ts_err row_at(ts_overlay *o, const ts_ckpt_item *item,
-                     const ts_ckpt_columns *c, bool whole, int64_t k,
-                     const char **row) {
+ts_err ts_overlay_row(ts_overlay *o, const ts_ckpt_item *item,
+                      const ts_ckpt_columns *c, bool whole, int64_t k,
+                      const char **row) {
   const int64_t bytes = row_bytes_of(item, c, whole);
   const int64_t fit = TS_BLOCK_BYTES / bytes, some = fit > 0 ? fit : 1;
   if (k < o->row0 || k >= o->row0 + o->n_rows || o->col0 != c->col0 ||
@@ -115,7 +123,7 @@ static ts_err lay(ts_overlay *o, const ts_ckpt_item *item,
   const int64_t end = below(o, c->row0 + c->n_rows);
   for (int64_t k = below(o, c->row0); k < end; k++) {
     const char *row;
-    TS_DO(row_at(o, item, c, whole, k, &row));
+    TS_DO(ts_overlay_row(o, item, c, whole, k, &row));
     memcpy((char *)c->ptr + (o->rows[k] - c->row0) * bytes, row, (size_t)bytes);
   }
   return TS_OK;
@@ -151,6 +159,7 @@ static ts_err read_plain(const ts_ckpt_reader *r, const ts_stored *s,
 static ts_err read_here(ts_overlays *x, const ts_stored *s,
                         const ts_ckpt_item *item, const ts_ckpt_columns *c,
                         bool whole) {
+  if (x->ids) return ts_ids_over_read(x, item, c, whole);
   TS_DO(read_plain(x->holder, s, item, c, whole));
   for (int32_t i = 0; i < x->n; i++)
     TS_DO(item->from ? lay_from(&x->of[i], item, c, whole)

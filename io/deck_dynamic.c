@@ -6,7 +6,7 @@
 #include "io/deck_impl.h"
 
 /* The setting that a dynamic table needs and X lacks; NULL: it has all. */
-static const char *refused(const ts_config *c, const ts_table_config *x) {
+static const char *refused(const ts_table_config *x) {
   static const ts_shard_kind kinds[] = {TS_SHARD_AUTO, TS_SHARD_TABLE_WISE,
                                         TS_SHARD_ROW_WISE,
                                         TS_SHARD_TABLE_ROW_WISE};
@@ -18,8 +18,6 @@ static const char *refused(const ts_config *c, const ts_table_config *x) {
     return "an optimizer of rows, not \"none\"";
   if (x->init_kind && !strcmp(x->init_kind, "file"))
     return "init.kind uniform, normal or constant";
-  if (x->ema) return "ema = false";
-  if (c->checkpoint.delta_every) return "checkpoint.delta_every = 0";
   return NULL;
 }
 
@@ -59,7 +57,7 @@ void ts_deck_check_dynamic(ts_deck *d, int32_t t) {
                   name);
   if (!dynamic || !x->capacity) return;
   x->rows = x->capacity;
-  const char *needs = refused(d->config, x);
+  const char *needs = refused(x);
   if (needs)
     ts_deck_error(d, s, "table %.80s: rows = \"dynamic\" takes %s", name,
                   needs);

@@ -25,7 +25,7 @@ tessera_sources += \
   io/batch_store.h \
   io/checkpoint.c \
   io/checkpoint_chain.c io/checkpoint_compact.c io/checkpoint_open.c \
-  io/checkpoint_over.c \
+  io/checkpoint_ids.c io/checkpoint_over.c \
   io/checkpoint_columns.c \
   io/checkpoint_copy.c \
   io/checkpoint_export.c \

@@ -196,30 +196,15 @@ ts_err ts_ebc_evict(ts_ebc *ebc, int64_t step, ts_comm *comm, ts_evicted *out) {
   return TS_OK;
 }
 
-static ts_err forget_shard(void *arg, int32_t table, const ts_shard *s,
+static ts_err forget_group(void *arg, int32_t table, const ts_shard *s,
                            ts_tbe *tbe, int32_t number) {
-  const uint32_t first = *(const uint32_t *)arg;
   (void)table, (void)s;
-  if (!ts_tbe_is_dynamic(tbe)) return TS_OK;
-  const ts_tbe_ids have = ts_tbe_ids_of(tbe, number);
-  const int64_t n = ts_index_n(have.index);
-  int64_t *ids = NULL;
-  uint32_t *rows = NULL;
-  ts_err err;
-  TS_TRY(ts_mem_many(ids, n + 1, SPARSE));
-  TS_TRY(ts_mem_many(rows, n + 1, SPARSE));
-  TS_TRY(ts_index_list_any(have.index, ids, rows));
-  for (int64_t k = 0; k < n; k++)
-    if (have.born[rows[k]] >= first) (void)ts_index_erase(have.index, ids[k]);
-  ts_tbe_go(tbe, first);
-  TS_TRY(ts_tbe_drop_lines(tbe));
-done:
-  ts_mem_free_all(ids, rows);
-  return err;
+  if (number || !ts_tbe_is_dynamic(tbe)) return TS_OK;
+  return ts_tbe_forget(tbe, *(const uint32_t *)arg);
 }
 
 ts_err ts_ebc_forget_from(ts_ebc *ebc, uint32_t first) {
-  return ts_ebc_each_shard(ebc, forget_shard, &first);
+  return ts_ebc_each_shard(ebc, forget_group, &first);
 }
 
 ts_err ts_evict_list(const ts_table_config *c, ts_evict_ids *l, ts_comm *comm) {

@@ -6,6 +6,7 @@
 
 #include "base/mem.h"
 #include "shard/planner_impl.h"
+#include "sparse/row_optim.h"
 
 enum { HINTS_SHOWN = 6, HINT_BYTES = 320 };
 
@@ -73,11 +74,16 @@ static void hints_of_table(ts_why *w, int32_t t, const ts_shard *s) {
     hint(w, l.memory.weights / 2,
          "table %s: dtype = \"bf16\" halves its weights (%.2f GiB here)",
          c->name, gib(l.memory.weights));
-  if (l.memory.state > l.memory.weights / 2)
-    hint(w, l.memory.state,
+  /* That of ids is no optimizer's. */
+  const double state =
+      ts_table_is_dynamic(c)
+          ? (double)(ts_row_state_bytes(c, s->n_cols, true) * s->n_rows)
+          : l.memory.state;
+  if (state > l.memory.weights / 2)
+    hint(w, state,
          "table %s: optimizer rowwise_adagrad or sgd instead of one with "
          "%.2f GiB of state",
-         c->name, gib(l.memory.state));
+         c->name, gib(state));
 }
 
 /* Notes how much slow memory, or more of it, would free. */

@@ -93,8 +93,8 @@ void ts_tbe_destroy(ts_tbe *);
  * part's table is given as a feature, and PARTS (room for N in parts) are the
  * group's own until then.  All only in tasks of the data lane.
  *
- * go: batches from BATCH on are as if they had not been counted.  The lanes are
- * idle. */
+ * forget: batches from FIRST on are as if they had not come: ids that have their
+ * rows from them lose them.  The lanes are idle.  MEMORY. */
 int64_t ts_tbe_rows_of(const ts_table_config *, int64_t n_rows);
 bool ts_tbe_is_dynamic(const ts_tbe *);
 void ts_tbe_come(ts_tbe *, uint32_t batch, bool again);
@@ -105,7 +105,7 @@ ts_err ts_tbe_parts(ts_tbe *, int64_t n, struct ts_mirror_part **parts);
 ts_err ts_tbe_place_parts(ts_tbe *, struct ts_mirror_part *parts,
                           int32_t n_parts, int32_t *rows, uint32_t batch,
                           uint32_t ahead);
-void ts_tbe_go(ts_tbe *, uint32_t batch);
+ts_err ts_tbe_forget(ts_tbe *, uint32_t first);
 /* The ids of a table, with what is known of those that have a row, by rows. */
 typedef struct ts_tbe_ids {
   struct ts_index *index;

@@ -262,7 +262,24 @@ ts_err ts_tbe_drop_lines(ts_tbe *t) {
   return ts_tbe_reload(t);
 }
 
-void ts_tbe_go(ts_tbe *t, uint32_t batch) {
-  for (int32_t i = 0; i < t->n_tables; i++)
-    if (t->admit[i]) ts_admit_forget(t->admit[i], batch);
+static ts_err forget(ts_tbe *t, int32_t i, uint32_t first) {
+  const ts_tbe_ids have = ts_tbe_ids_of(t, i);
+  const int64_t n = ts_index_n(have.index);
+  int64_t *ids = NULL;
+  uint32_t *rows = NULL;
+  ts_err err;
+  TS_TRY(ts_mem_many(ids, n + 1, SPARSE));
+  TS_TRY(ts_mem_many(rows, n + 1, SPARSE));
+  TS_TRY(ts_index_list_any(have.index, ids, rows));
+  for (int64_t k = 0; k < n; k++)
+    if (have.born[rows[k]] >= first) (void)ts_index_erase(have.index, ids[k]);
+  if (have.admit) ts_admit_forget(have.admit, first);
+done:
+  ts_mem_free_all(ids, rows);
+  return err;
+}
+
+ts_err ts_tbe_forget(ts_tbe *t, uint32_t first) {
+  for (int32_t i = 0; i < t->n_tables; i++) TS_DO(forget(t, i, first));
+  return ts_tbe_drop_lines(t);
 }

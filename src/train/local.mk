@@ -81,7 +81,7 @@ tessera_sources += \
   src/train/stages.c \
   src/train/stages_input.c \
   src/train/state.c \
-  src/train/state_dense.c src/train/state_ids.c src/train/state_ids.h src/train/state_shrink.c src/train/state_sights.c src/train/state_tables.c src/train/state_tables.h \
+  src/train/state_delta.c src/train/state_dense.c src/train/state_ids.c src/train/state_ids.h src/train/state_shrink.c src/train/state_sights.c src/train/state_tables.c src/train/state_tables.h \
   src/train/state_means.c \
   src/train/state_dense.h \
   src/train/ranking.c \

@@ -252,11 +252,15 @@ static ts_ckpt_kind kind_of(const ts_saves *s, int how) {
 /* How many rows the delta C has, and the step that it builds on. */
 static void count_rows(ts_saves *s, const ts_ckpt *c) {
   s->now.base = c->parent.step;
-  for (int32_t i = 0; i < c->n_items; i++)
-    if (!strncmp(c->items[i].name, "delta/rows/", 11))
-      s->now.n_rows += c->items[i].rows;
+  for (int32_t i = 0; i < c->n_items; i++) {
+    const ts_ckpt_item *item = &c->items[i];
+    if (!strncmp(item->name, "delta/rows/", 11)) s->now.n_rows += item->rows;
+    if (!strncmp(item->name, "dynamic/", 8) && ts_str_ends(item->name, "/ids"))
+      s->now.of_rows += item->rows;
+  }
   for (int32_t i = 0; i < s->t->config->n_tables; i++)
-    s->now.of_rows += s->t->config->tables[i].rows;
+    if (!ts_table_is_dynamic(&s->t->config->tables[i]))
+      s->now.of_rows += s->t->config->tables[i].rows;
 }
 
 static ts_err begin(ts_saves *s, const ts_run_state *state, ts_source *train,

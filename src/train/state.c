@@ -232,10 +232,10 @@ ts_err ts_trainer_load(ts_trainer *t, const char *path, ts_run_state *state,
     TS_TRY(ts_ckpt_load_newest(&ckpt, taken, t->config->checkpoint.dir,
                                ts_mirror_of(t->config), t->control));
   }
+  if (taken->text) TS_TRY(ts_state_ids_take(t, &ckpt, false));
   if (taken->text && !t->training)
     TS_TRY(ts_settle(
         t, ts_ebc_take_averages(t->ebc, ts_state_step(&ckpt), t->compute)));
-  if (taken->text) TS_TRY(ts_state_ids_take(t, &ckpt, false));
   TS_TRY(ts_settle(t, ts_ebc_reload(t->ebc)));
   if (!taken->text) goto done;
   TS_TRY(ts_settle(t, ts_state_look_averages(t, &ckpt, taken->text)));

@@ -207,7 +207,7 @@ static ts_err arrive(ts_state_ids *x, ts_ckpt *ckpt, int32_t i,
   const ts_table_config *c = &x->trainer->config->tables[i];
   const int64_t *start = starts_of(ckpt, c->name);
   d->shrinks = false;
-  TS_DO(ts_sights_read(ckpt, d, c, path));
+  TS_DO(ts_sights_read(ckpt, d, c, path, x->trainer->training));
   if (!start && x->may_lack) {
     lack(ckpt, d);
     return TS_OK;
@@ -274,7 +274,7 @@ static ts_err take(const ts_state_ids *x, int32_t i, const ts_ckpt *ckpt,
   if (!are_whole(d)) return bad(x, i, "the checkpoint");
   TS_DO(check_rows(x, d, &x->trainer->config->tables[i], "the checkpoint"));
   TS_DO(ts_tbe_learn(d->tbe, d->number, d->ids, d->n));
-  ts_sights_take(d, ckpt, anew);
+  if (x->trainer->training) ts_sights_take(d, ckpt, anew);
   if (!take_numbers(d, ckpt, anew)) return bad(x, i, "the checkpoint");
   return ts_tbe_send_counts(d->tbe);
 }

@@ -20,6 +20,7 @@ typedef struct ts_ids {
   int64_t *ids;            /* (n) */
   uint32_t *rows;          /* (n) in the shard */
   int64_t *seen, *last;    /* (n) as in ts_tbe_ids, of tables that evict */
+  int64_t *changed;        /* of a delta: those of the ids whose rows it has */
   int32_t first;           /* number of its item of ids; those of seen and
                               last, weights, states of optimizers follow it */
   int32_t n_lists;         /* items before the weights */
@@ -47,6 +48,12 @@ ts_err ts_state_ids_add(ts_trainer *, ts_ckpt *);
 /* Adds table I's items of its ids, of which the other items of it come after:
  * ids, and where it evicts how often and when they were met. */
 ts_err ts_ids_add_lists(ts_ckpt *, ts_state_ids *, int32_t i);
+/* state_delta.c: which of D's ids were updated, or came, since the last save:
+ * their ROWS (*N, in the shard, owned by the caller), by the order of the ids,
+ * and D's changed.  The lanes are idle.  MEMORY.  bytes: of D's lists and
+ * counts. */
+ts_err ts_ids_changed(ts_ckpt *, ts_ids *d, uint32_t **rows, int64_t *n);
+int64_t ts_ids_bytes(const ts_ids *d);
 /* state_shrink.c: the file has more ids than table D, which C describes, has
  * rows.  can_shrink: its evict says which stay.  stage: this rank's, from PLACE
  * of the file on, are to be read beside the table.  shrink: once they are, D
@@ -58,16 +65,18 @@ ts_err ts_ids_shrink(ts_ckpt *, ts_ids *d, const ts_table_config *c, ts_comm *);
 /* state_sights.c: counts of ids without a row, of table D, which C describes;
  * nothing where it admits all.
  * add: their item.  write: what this rank has of them is to be written, as it
- * was before batch FIRST (0: after all).  say: value meta/sights/TABLE, their
- * size.  read: they are to be read, where CKPT's file PATH has them of the same
- * size; CKPT where its size makes no sense.  take: once it is loaded, those
- * that the file has not are 0, and all with ANEW.  note: says so where the file
- * has them of another size. */
+ * was before batch FIRST (0: after all), or a copy of it; bytes of it.  say:
+ * value meta/sights/TABLE, their size.  read: they are to be read, where CKPT's
+ * file PATH has them of the same size, if somebody trains; CKPT where its size
+ * makes no sense.
+ * take: once it is loaded, those that the file has not are 0, and all with
+ * ANEW.  note: says so where the file has them of another size. */
 ts_err ts_sights_add(ts_ckpt *, ts_ids *d, const ts_table_config *c);
-ts_err ts_sights_write(ts_ckpt *, const ts_ids *d, uint32_t first);
+ts_err ts_sights_write(ts_ckpt *, const ts_ids *d, uint32_t first, bool copy);
+int64_t ts_sights_bytes(const ts_ids *d);
 ts_err ts_sights_say(ts_ckpt *, const ts_table_config *c);
 ts_err ts_sights_read(ts_ckpt *, ts_ids *d, const ts_table_config *c,
-                      const char *path);
+                      const char *path, bool training);
 void ts_sights_note(const ts_ids *d, const ts_table_config *c);
 void ts_sights_take(const ts_ids *d, const ts_ckpt *, bool anew);
 /* *N: how many ids of dynamic TABLE checkpoint PATH has, whose values CKPT has;

@@ -26,11 +26,12 @@ static ts_err move_shard(void *arg, int32_t table, const ts_shard *s,
   const ts_row_optim *o = ts_tbe_optim(tbe);
   int32_t cols;
   ts_dtype dtype;
-  (void)table;
+  (void)table, (void)s;
   if (!o->averages) return TS_OK;
   float *at = ts_tbe_rows(tbe, k, o->n_states - 1, &cols, &dtype);
-  for (int64_t i = 0; i < s->n_rows; i += TS_STAGING_PIECE / 4) {
-    const int64_t left = s->n_rows - i;
+  const int64_t n_rows = ts_tbe_table_of(tbe, k)->n_rows;
+  for (int64_t i = 0; i < n_rows; i += TS_STAGING_PIECE / 4) {
+    const int64_t left = n_rows - i;
     TS_DO(move_some(arg, at + i,
                     left < TS_STAGING_PIECE / 4 ? left : TS_STAGING_PIECE / 4));
   }

@@ -3,6 +3,7 @@
 #include "train/state_ids.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "base/log.h"
 #include "sparse/admit.h"
@@ -30,14 +31,29 @@ ts_err ts_sights_add(ts_ckpt *ckpt, ts_ids *d, const ts_table_config *c) {
   return TS_OK;
 }
 
+int64_t ts_sights_bytes(const ts_ids *d) {
+  const ts_admit *a = admit_of(d);
+  if (!a) return 0;
+  const ts_admit_spec *spec = ts_admit_spec_of(a);
+  return spec->n_parts * spec->lines * TS_ADMIT_LINE;
+}
+
 /* As they are after the last step: batches under way may have been counted. */
-ts_err ts_sights_write(ts_ckpt *ckpt, const ts_ids *d, uint32_t first) {
+ts_err ts_sights_write(ts_ckpt *ckpt, const ts_ids *d, uint32_t first,
+                       bool copy) {
   ts_admit *a = admit_of(d);
+  void *own;
   if (!a) return TS_OK;
   const ts_admit_spec *spec = ts_admit_spec_of(a);
+  ts_ckpt_item *item = &ckpt->items[d->sights];
   ts_admit_back(a, first);
-  return ts_ckpt_add_piece(&ckpt->items[d->sights], true, false,
-                           spec->first_part, spec->n_parts, ts_admit_counts(a));
+  if (!copy)
+    return ts_ckpt_add_piece(item, true, false, spec->first_part, spec->n_parts,
+                             ts_admit_counts(a));
+  TS_DO(ts_ckpt_own(ckpt, (size_t)ts_sights_bytes(d), &own));
+  memcpy(own, ts_admit_counts(a), (size_t)ts_sights_bytes(d));
+  return ts_ckpt_add_piece(item, true, false, spec->first_part, spec->n_parts,
+                           own);
 }
 
 ts_err ts_sights_say(ts_ckpt *ckpt, const ts_table_config *c) {
@@ -64,9 +80,9 @@ static ts_err lines_of(int64_t *lines, const ts_ckpt *ckpt,
 }
 
 ts_err ts_sights_read(ts_ckpt *ckpt, ts_ids *d, const ts_table_config *c,
-                      const char *path) {
+                      const char *path, bool training) {
   int64_t lines;
-  ts_admit *a = admit_of(d);
+  ts_admit *a = training ? admit_of(d) : NULL;
   if (!ts_table_admits(c)) return TS_OK;
   TS_DO(lines_of(&lines, ckpt, c, path));
   ts_ckpt_item *item = &ckpt->items[d->sights];

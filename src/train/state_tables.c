@@ -49,6 +49,10 @@ static bool is_delta(const ts_describe *d) {
   return d->ckpt->kind != TS_CKPT_FULL;
 }
 
+static bool is_dynamic(const ts_describe *d, int32_t table) {
+  return ts_table_is_dynamic(&d->t->config->tables[table]);
+}
+
 static int64_t number_of(const ts_describe *d, int32_t table,
                          const ts_shard *s) {
   return d->shard[table] + (s - d->t->plan->tables[table].shards);
@@ -59,6 +63,9 @@ static ts_err find_touched(void *arg, int32_t table, const ts_shard *s,
   ts_describe *d = arg;
   int64_t row0, n_rows;
   const int64_t k = number_of(d, table, s);
+  if (is_dynamic(d, table))
+    return ts_ids_changed(d->ckpt, &d->ids->tables[table], &d->rows[k],
+                          &d->n[k]);
   written_rows(d, table, s, &row0, &n_rows);
   return ts_tbe_touched(tbe, &d->ckpt->staging, number, row0 - s->row0, n_rows,
                         &d->rows[k], &d->n[k]);
@@ -80,7 +87,7 @@ static ts_err find_all(ts_describe *d) {
 }
 
 /* Where shard S's begin among the table's; S NULL: how many there are.  Shards
- * of other columns have the same rows. */
+ * of other columns have the same rows; those of ids are in their order. */
 static int64_t place_of(const ts_describe *d, int32_t table,
                         const ts_shard *s) {
   const ts_table_plan *p = &d->t->plan->tables[table];
@@ -88,20 +95,18 @@ static int64_t place_of(const ts_describe *d, int32_t table,
   if (s) written_rows(d, table, s, &row0, &n);
   for (int32_t k = 0; k < p->n_shards; k++) {
     written_rows(d, table, &p->shards[k], &other, &n);
-    if (p->shards[k].col0 == 0 && (!s || other < row0))
+    if (is_dynamic(d, table) ? !s || k < s - p->shards
+                             : p->shards[k].col0 == 0 && (!s || other < row0))
       sum += d->n[d->shard[table] + k];
   }
   return sum;
 }
 
-static bool is_dynamic(const ts_describe *d, int32_t table) {
-  return ts_table_is_dynamic(&d->t->config->tables[table]);
-}
-
 /* Rows of the items of table I. */
 static int64_t n_rows_of(const ts_describe *d, int32_t i) {
+  if (is_delta(d)) return place_of(d, i, NULL);
   if (is_dynamic(d, i)) return d->ids->tables[i].start[TS_INDEX_PARTS];
-  return is_delta(d) ? place_of(d, i, NULL) : d->t->config->tables[i].rows;
+  return d->t->config->tables[i].rows;
 }
 
 /* ---- items --------------------------------------------------------------- */
@@ -113,13 +118,13 @@ static int first_state(const ts_describe *d, const ts_row_optim *optim) {
                                             : optim->n_states;
 }
 
-/* Which rows a table's are, where they are not all, or which ids. */
+/* Which rows a table's are, where they are not all, and which ids there are. */
 static ts_err add_list(ts_describe *d, int32_t i, const char *full,
                        int64_t rows) {
   ts_err err = TS_OK;
   ts_str name = {0};
   ts_ckpt_item *item;
-  if (is_dynamic(d, i)) return ts_ids_add_lists(d->ckpt, d->ids, i);
+  if (is_dynamic(d, i)) TS_DO(ts_ids_add_lists(d->ckpt, d->ids, i));
   if (!is_delta(d)) return TS_OK;
   TS_TRY(ts_str_append(&name, "delta/rows/%s", full));
   TS_TRY(ts_ckpt_add_item(d->ckpt, name.text, TS_I64, rows, 0, &item));
@@ -200,12 +205,24 @@ static ts_err take_rows(ts_describe *d, int64_t k, ts_tbe *tbe, int32_t number,
                      d->rows[k], d->n[k]);
 }
 
-static ts_err add_numbers(ts_describe *d, ts_ckpt_item *item, int64_t k,
-                          int64_t row0, int64_t place) {
-  int64_t *list;
+static ts_err add_numbers(ts_describe *d, ts_ckpt_item *item, int32_t table,
+                          int64_t k, int64_t row0, int64_t place) {
+  int64_t *list = d->ids->tables[table].changed;
+  if (list) return ts_ckpt_add_piece(item, true, false, place, d->n[k], list);
   TS_DO(ts_ckpt_own(d->ckpt, (size_t)d->n[k] * sizeof *list, (void **)&list));
   for (int64_t i = 0; i < d->n[k]; i++) list[i] = row0 + d->rows[k][i];
   return ts_ckpt_add_piece(item, true, false, place, d->n[k], list);
+}
+
+/* What is known of a dynamic table's ids, of this rank's. */
+static ts_err add_lists(const ts_describe *d, int32_t table) {
+  const ts_ids *x = &d->ids->tables[table];
+  int64_t *const numbers[] = {x->ids, x->seen, x->last};
+  for (int32_t k = 0; k < x->n_lists; k++)
+    TS_DO(ts_ckpt_add_piece(&d->ckpt->items[x->first + k], true, false,
+                            ts_ids_place(x), x->n, numbers[k]));
+  return ts_sights_write(d->ckpt, x, ts_trainer_first_learnt(d->t),
+                         is_delta(d));
 }
 
 /* As add_shard, of a checkpoint that is not full. */
@@ -218,8 +235,9 @@ static ts_err add_touched(void *arg, int32_t table, const ts_shard *s,
   ts_ckpt_item *items = &d->ckpt->items[d->first[table]];
   int64_t row0, n_rows;
   void *rows;
+  if (is_dynamic(d, table)) TS_DO(add_lists(d, table));
   written_rows(d, table, s, &row0, &n_rows);
-  if (s->col0 == 0) TS_DO(add_numbers(d, items - 1, k, row0, place));
+  if (s->col0 == 0) TS_DO(add_numbers(d, items - 1, table, k, row0, place));
   for (int i = first - 1; i < optim->n_states; i++) {
     ts_ckpt_item *item = &items[1 + i - first];
     if (!item->n_columns && s->col0 != 0) continue;
@@ -239,19 +257,14 @@ static ts_err add_ids(const ts_describe *d, int32_t table, ts_tbe *tbe,
   ts_ids *x = &d->ids->tables[table];
   const int n_states = ts_tbe_optim(tbe)->n_states;
   const int first = first_state(d, ts_tbe_optim(tbe));
-  ts_ckpt_item *lists = &d->ckpt->items[x->first];
-  ts_ckpt_item *items = lists + x->n_lists;
-  int64_t *const numbers[] = {x->ids, x->seen, x->last};
-  const int64_t place = ts_ids_place(x);
-  TS_DO(ts_sights_write(d->ckpt, x, ts_trainer_first_learnt(d->t)));
-  for (int32_t k = 0; k < x->n_lists; k++)
-    TS_DO(ts_ckpt_add_piece(&lists[k], true, false, place, x->n, numbers[k]));
+  ts_ckpt_item *items = &d->ckpt->items[d->first[table]];
+  TS_DO(add_lists(d, table));
   for (int k = first - 1; k < n_states; k++) {
     int32_t cols;
     ts_dtype dtype;
     void *rows = ts_tbe_rows(tbe, number, k < first ? -1 : k, &cols, &dtype);
-    TS_DO(ts_ckpt_add_gathered(&items[1 + k - first], place, x->n, rows,
-                               x->rows));
+    TS_DO(ts_ckpt_add_gathered(&items[1 + k - first], ts_ids_place(x), x->n,
+                               rows, x->rows));
   }
   return TS_OK;
 }
@@ -316,6 +329,7 @@ static ts_err add_bytes(void *arg, int32_t table, const ts_shard *s,
   ts_describe *d = arg;
   const ts_row_optim *optim = ts_tbe_optim(tbe);
   d->bytes += 12 * d->n[number_of(d, table, s)]; /* the lists */
+  if (is_dynamic(d, table)) d->bytes += ts_ids_bytes(&d->ids->tables[table]);
   for (int k = first_state(d, optim) - 1; k < optim->n_states; k++) {
     int32_t cols;
     ts_dtype dtype;
@@ -352,33 +366,4 @@ done:
   ts_mem_free_all(d.first, d.shard, d.rows);
   ts_comm_free(t->control, d.n);
   return err;
-}
-
-/* ---- from when on -------------------------------------------------------- */
-
-static ts_err track(void *arg, int32_t table, const ts_shard *s, ts_tbe *tbe,
-                    int32_t number) {
-  (void)table, (void)s;
-  return number ? TS_OK : ts_tbe_track(tbe, arg);
-}
-
-static ts_err forget(void *arg, int32_t table, const ts_shard *s, ts_tbe *tbe,
-                     int32_t number) {
-  (void)table, (void)s;
-  return number ? TS_OK : ts_tbe_forget_touched(tbe, arg);
-}
-
-ts_err ts_state_track(ts_trainer *t) {
-  ts_err err = TS_OK;
-  ts_staging staging = {0};
-  if (!t->config->checkpoint.delta_every) return TS_OK;
-  TS_TRY(ts_staging_create(&staging, t->device));
-  TS_TRY(ts_ebc_each_shard(t->ebc, track, &staging));
-done:
-  ts_staging_reset(&staging);
-  return err;
-}
-
-ts_err ts_state_forget_touched(ts_trainer *t, ts_ckpt *ckpt) {
-  return ts_ebc_each_shard(t->ebc, forget, &ckpt->staging);
 }

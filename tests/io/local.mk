@@ -30,7 +30,7 @@ check_PROGRAMS += tests/io/test_checkpoint_dense
 tests_io_test_checkpoint_dense_SOURCES = tests/io/test_checkpoint_dense.c \
   tests/dense/fully_sharded_toy.c tests/dense/fully_sharded_toy.h
 check_PROGRAMS += tests/io/test_checkpoint tests/io/test_async tests/io/test_damage \
-  tests/io/test_delta tests/io/test_faults
+  tests/io/test_delta tests/io/test_delta_ids tests/io/test_faults
 # Files of strangers; how the program is built.
 check_PROGRAMS += tests/io/test_hostile
 tests_io_test_hostile_SOURCES = tests/io/test_hostile.c tests/support/hostile_files.c \

@@ -109,6 +109,11 @@ for path in glob.glob(sys.argv[1] + "/checkpoints/step-*.h5"):
     fails 4 'the sights of table a are damaged' go 2 bad
   done
 fi
+# What would free memory: counts of ids are no state of an optimizer, and their
+# tables have no slower memory to go to.
+set="--set table_defaults.optimizer.kind=sgd --set tables.b.optimizer.kind=sgd --set table_defaults.admit.sketch_mib=100 --set sharding.memory_gib=0.01"
+fails 2 'no plan fits' run 1 plan "$work/met.deck" 1 $set
+check "no optimizer is to blame" sh -c '! grep "optimizer\|tier\|cached" "$1"' sh "$work/err"
 fails 2 'admit is for rows = "dynamic"' run 1 train "$work/plain.deck" --check --set table_defaults.admit.min_count=2
 fails 2 'admit.window_steps and admit.sketch_mib need' go 1 none --set table_defaults.admit.min_count=1
 passed

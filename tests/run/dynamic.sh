@@ -214,7 +214,5 @@ for kind in column_wise table_column_wise grid data_parallel; do
 done
 refused "$takes an optimizer of rows, not \"none\"" --set tables.user.optimizer.kind=none
 refused "$takes init.kind uniform, normal or constant" --set tables.user.init.kind=file --set tables.user.init.path=rows.npy
-refused "$takes ema = false" --set tables.user.ema=true --set optimizer.ema=0.9
-refused "$takes checkpoint.delta_every = 0" --set checkpoint.delta_every=2 --set checkpoint.every=4
 fails 2 'capacity = 1 is less than the 2 ranks' go 2 refused --set tables.user.capacity=1 --set tables.user.sharding=row_wise
 passed

@@ -54,6 +54,8 @@ refused() { # CODE TEXT command...
 refused 2 'has no table "nope", but: a, b, c, d, e' "$(newest lru)" --table nope
 refused 2 '--top 0 is no number in 1 to' "$(newest lru)" --table b --top 0
 refused 2 '--top goes with --table' "$(newest lru)" --top 5
+refused 2 '--verify goes alone: without --table' "$(newest lru)" --table b --verify
+refused 2 '--verify goes alone: without --table' "$(newest lru)" --vocabulary fa --verify
 "$TESSERA" generate plain.deck --quiet --out data.h5
 refused 4 'data.h5: is not a tessera checkpoint' data.h5 --table a
 hurt() { # DATASET: its bytes
