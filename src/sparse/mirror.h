@@ -2,7 +2,7 @@
  * memory: which rows ids have, and how the copy follows what the host changes.
  *
  * Arrays are device memory.  On the host all of it is plain memory: its kernels
- * are the reference. */
+ * are the reference.  All of it is Local. */
 #pragma once
 
 #include "sparse/index_impl.h"

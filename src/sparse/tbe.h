@@ -93,8 +93,8 @@ void ts_tbe_destroy(ts_tbe *);
  * part's table is given as a feature, and PARTS (room for N in parts) are the
  * group's own until then.  All only in tasks of the data lane.
  *
- * forget: batches from FIRST on are as if they had not come: ids that have their
- * rows from them lose them.  The lanes are idle.  MEMORY. */
+ * forget: batches from FIRST on are as if they had not come: ids that have
+ * their rows from them lose them.  The lanes are idle.  MEMORY. */
 int64_t ts_tbe_rows_of(const ts_table_config *, int64_t n_rows);
 bool ts_tbe_is_dynamic(const ts_tbe *);
 void ts_tbe_come(ts_tbe *, uint32_t batch, bool again);

@@ -1,9 +1,10 @@
 #!/bin/sh
 # ids_random.sh - dynamic tables over runs of random pieces: policies, ranks,
-# pipelines, parts of steps, deltas and their compaction are drawn, and where a
-# piece stops or is killed; in the end the ids, their counts and ages, and the sights of others are
-# those of a plain model that has trained in one go, and in every second case,
-# whose pieces have the same ranks, all rows are those of a run in one go.
+# pipelines, parts of steps, deltas and their compaction, rows in slow memory and
+# emulated GPUs are drawn, and where a piece stops or is killed; in the end the
+# ids, their counts and ages, and the sights of others are those of a plain model
+# that has trained in one go, and in every second case, whose pieces have the
+# same ranks and the host, all rows are those of a run in one go.
 # 12 cases; TESSERA_CASES=N others, 1000 with TESSERA_SWEEP=long.  TESSERA_SEED
 # draws them.  seconds: 200
 . "$srcdir/tests/support/common.sh"
@@ -17,6 +18,8 @@ n=12
 n=${TESSERA_CASES:-$n}
 seed=${TESSERA_SEED:-$$}
 echo "$n cases, seed $seed"
+emulated=$(dirname "$TESSERA")/tests/tessera-emulated
+[ -x "$emulated" ] && backends="host host emulated" || backends=host
 steps=24 last=checkpoints/step-00000024.h5
 cat > "$work/plain.deck" <<'DECK'
 run = { steps = 1; threads = 1; };
@@ -39,7 +42,7 @@ check "data" run 1 generate "$work/plain.deck" --quiet --out "$work/data.h5"
 
 # A line for each piece: case, ranks, KILL (rank:step, or none), ranks that
 # compact what it left (0: none does), options of the piece; and of each case, last, the plain model's arguments.
-awk -v seed="$seed" -v n="$n" -v steps=$steps '
+awk -v seed="$seed" -v n="$n" -v steps=$steps -v backends="$backends" '
   function pick(n) { return int(rand() * n) }
   function one_of(list, words) { return words[1 + pick(split(list, words, " "))] }
   BEGIN { srand(seed)
@@ -55,6 +58,8 @@ awk -v seed="$seed" -v n="$n" -v steps=$steps '
         else if (pieces > 0) stop = at = at + pick(steps - at)
         print i, ranks, kill, kill != "none" && rand() < 0.7 ? 1 + pick(3) : 0, deck, "--set run.steps=" (stop > 0 ? stop : 1), "--set pipeline.kind=" one_of("base sparse_dist fused_sparse_dist prefetch"),
           "--set checkpoint.every=" (1 + pick(16)), "--set checkpoint.delta_every=" (rand() < 0.7 ? 1 + pick(3) : 0),
+          rand() < 0.4 && (!same || cut ~ /row_wise/) ? "--set table_defaults.kernel=cached --set table_defaults.cache.load_factor=0.2" : "",
+          "--set run.backend=" (same ? "host" : one_of(backends)),
           same ? parts : "--set run.accumulate=" (1 + (rand() < 0.3)), same ? cut : "--set table_defaults.sharding=" one_of("row_wise row_wise table_wise") }
       if (same) print i, "straight", all_ranks, 0, deck, cut, parts
       print i, "model", kind, 0, every, keep * 36, ttl, least, window } }' > "$work/cases"
@@ -78,10 +83,11 @@ while read -r case ranks kill by options <&3; do
     rm -r "$work/straight"
     continue
   fi
-  fault=none
+  fault=none program=$TESSERA
+  case $options in *backend=emulated*) program=$emulated ;; esac
   [ "$kill" = none ] || fault="crash:rank${kill%:*}:nth${kill#*:}:KILL"
   # shellcheck disable=SC2086
-  TESSERA_FAULT=$fault ${MPIRUN:-mpirun} -q -n "$ranks" "$TESSERA" train "$work/any.deck" --quiet --set run.output="$work/run$case" $options > "$work/out" 2> "$work/err" 3<&-
+  TESSERA_FAULT=$fault ${MPIRUN:-mpirun} -q -n "$ranks" "$program" train "$work/any.deck" --quiet --set run.output="$work/run$case" $options > "$work/out" 2> "$work/err" 3<&-
   code=$?
   [ $code = 137 ] && killed=$((killed + 1))
   if [ "$by" -gt 0 ] && ls "$work/run$case"/checkpoints/*.h5 > /dev/null 2>&1; then
