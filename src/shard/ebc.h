@@ -123,15 +123,17 @@ typedef struct ts_evict_ids {
  * more ids than it keeps.  Collective. */
 ts_err ts_evict_list(const ts_table_config *, ts_evict_ids *, ts_comm *);
 /* A dynamic table's ids without those of batches ahead, all ranks': how many,
- * as a share of the capacity, and how many buckets of its index a find looks at
- * (of some of the ids): on average, and at most by 99 of 100. */
+ * how many of them are new, as a share of the capacity, and how many buckets of
+ * its index a find looks at (of some of the ids): on average, and at most by 99
+ * of 100. */
 typedef struct ts_ids_figures {
-  int64_t n_ids;
+  int64_t n_ids, n_new;
   double load, probes, probes_p99;
 } ts_ids_figures;
-/* The lanes idle, batches from number FIRST on are ahead (0: none): OUT
- * (n_tables), n_ids < 0 of tables that are not dynamic.  Collective. */
-ts_err ts_ebc_ids_figures(ts_ebc *, uint32_t first, ts_comm *,
+/* The lanes idle, ids are new that batches after number AFTER have brought,
+ * batches from FIRST on are ahead (0: none): OUT (n_tables), n_ids < 0 of
+ * tables that are not dynamic.  Collective. */
+ts_err ts_ebc_ids_figures(ts_ebc *, uint32_t after, uint32_t first, ts_comm *,
                           ts_ids_figures *out);
 
 /* Cached tables: brings the batch's rows into fast memory on LANE, and keeps

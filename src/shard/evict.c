@@ -20,14 +20,15 @@ enum { DIGIT_BITS = 12, DIGITS = 1 << DIGIT_BITS, TOP = 60 };
 
 /* A rank's counts for ts_ids_figures (FIGURES).  counts[b], b below BUCKETS:
  * ids that a find meets in the (b + 1)-th bucket, of the first SAMPLE by key;
- * counts[BUCKETS]: all ids. */
-enum { SAMPLE = 1 << 16, BUCKETS = 64, FIGURES = BUCKETS + 1 };
+ * counts[BUCKETS]: all ids; counts[NEW]: of them those of batches after one. */
+enum { SAMPLE = 1 << 16, BUCKETS = 64, NEW, FIGURES };
 
 /* A table, and this rank's shard of it. */
 typedef struct ts_evicting {
   const ts_table_config *config;
   bool here;
   ts_tbe *tbe;
+  int32_t number; /* of the table in it */
   ts_tbe_ids have;
   int32_t shard, n_shards;
   int64_t n;       /* ids, by ascending keys */
@@ -49,8 +50,8 @@ static ts_err find_shard(void *arg, int32_t table, const ts_shard *s,
   const ts_finding *f = arg;
   if (table != f->table) return TS_OK;
   f->x->here = true;
-  TS_DO(ts_tbe_fetch_counts(tbe));
   f->x->tbe = tbe;
+  f->x->number = number;
   f->x->have = ts_tbe_ids_of(tbe, number);
   f->x->shard = (int32_t)(s - f->ebc->plan->tables[table].shards);
   return TS_OK;
@@ -163,13 +164,15 @@ static ts_err evict(ts_evicting *x, int64_t step, ts_comm *comm,
 
 static ts_err look(ts_evicting *x, int64_t step, ts_comm *comm,
                    ts_evicted *out) {
-  ts_err err = list(x);
+  ts_err err = x->here ? ts_tbe_fetch_counts(x->tbe, x->number) : TS_OK;
+  if (err == TS_OK) err = list(x);
   if (err == TS_OK)
     err = ts_mem_many(x->counts, DIGITS + (int64_t)x->n_shards, SPARSE);
   TS_TRY(ts_agree(comm, err));
   TS_TRY(evict(x, step, comm, out));
-  if (x->here) err = ts_tbe_send_counts(x->tbe);
-  if (x->here && err == TS_OK) err = ts_tbe_drop_lines(x->tbe);
+  if (x->here) err = ts_tbe_send_counts(x->tbe, x->number);
+  if (x->here && err == TS_OK && out->n_evicted)
+    err = ts_tbe_drop_lines(x->tbe);
   TS_TRY(ts_agree(comm, err));
 done:
   ts_mem_free_all(x->ids, x->rows, x->order, x->goes, x->counts);
@@ -227,10 +230,13 @@ done:
 
 /* ---- figures ------------------------------------------------------------- */
 
-static void count(const ts_evicting *x, uint32_t first, int64_t *counts) {
+static void count(const ts_evicting *x, uint32_t after, uint32_t first,
+                  int64_t *counts) {
   for (int64_t k = 0; k < x->n; k++) {
     int64_t steps, most;
-    if (first && x->have.born[x->rows[k]] >= first) continue;
+    const uint32_t born = x->have.born[x->rows[k]];
+    if (first && born >= first) continue;
+    counts[NEW] += born > after;
     if (counts[BUCKETS]++ >= SAMPLE) continue;
     ts_index_probes(x->have.index, &x->ids[k], 1, &steps, &most);
     counts[steps < BUCKETS ? steps : BUCKETS - 1]++;
@@ -239,6 +245,7 @@ static void count(const ts_evicting *x, uint32_t first, int64_t *counts) {
 
 static ts_ids_figures figures(const int64_t *counts, int64_t capacity) {
   ts_ids_figures f = {.n_ids = counts[BUCKETS],
+                      .n_new = counts[NEW],
                       .load = (double)counts[BUCKETS] / (double)capacity};
   int64_t n = 0, sum = 0, seen = 0;
   for (int b = 0; b < BUCKETS; b++) {
@@ -253,15 +260,15 @@ static ts_ids_figures figures(const int64_t *counts, int64_t capacity) {
   return f;
 }
 
-static ts_err figures_of(ts_ebc *ebc, int32_t table, uint32_t first,
-                         ts_comm *comm, ts_ids_figures *out) {
+static ts_err figures_of(ts_ebc *ebc, int32_t table, uint32_t after,
+                         uint32_t first, ts_comm *comm, ts_ids_figures *out) {
   int64_t counts[FIGURES] = {0};
   ts_evicting x = {.config = &ebc->config->tables[table]};
   ts_finding f = {ebc, table, &x};
   ts_err err = ts_ebc_each_shard(ebc, find_shard, &f);
   if (err == TS_OK) err = list(&x);
   TS_TRY(ts_agree(comm, err));
-  count(&x, first, counts);
+  count(&x, after, first, counts);
   TS_TRY(ts_comm_sum_i64(comm, counts, FIGURES));
   *out = figures(counts, x.config->capacity);
 done:
@@ -269,12 +276,12 @@ done:
   return err;
 }
 
-ts_err ts_ebc_ids_figures(ts_ebc *ebc, uint32_t first, ts_comm *comm,
-                          ts_ids_figures *out) {
+ts_err ts_ebc_ids_figures(ts_ebc *ebc, uint32_t after, uint32_t first,
+                          ts_comm *comm, ts_ids_figures *out) {
   for (int32_t t = 0; t < ebc->config->n_tables; t++) {
     out[t] = (ts_ids_figures){.n_ids = -1};
     if (ts_table_is_dynamic(&ebc->config->tables[t]))
-      TS_DO(figures_of(ebc, t, first, comm, &out[t]));
+      TS_DO(figures_of(ebc, t, after, first, comm, &out[t]));
   }
   return TS_OK;
 }

@@ -90,8 +90,8 @@ void ts_tbe_destroy(ts_tbe *);
  * BATCH 0 so have all that have no row, or have it from a batch from AHEAD on
  * (0: none is).  place_parts: the same of the ids of PARTS, ids of a part and
  * ROWS being a discrete device's memory, on which place is not for use; a
- * part's table is given as a feature, and PARTS (room for N in parts) are the
- * group's own until then.  All only in tasks of the data lane.
+ * part's table is given as a feature.  parts: *PARTS, room for N, the group's,
+ * for the next place_parts.  All only in tasks of the data lane.
  *
  * forget: batches from FIRST on are as if they had not come: ids that have
  * their rows from them lose them.  The lanes are idle.  MEMORY. */
@@ -118,8 +118,8 @@ typedef struct ts_tbe_ids {
  * IDS (n) alone have rows, from 1 on, of batch 0.  On a discrete device seen
  * and last are copies of what it counts: true after fetch, and who has written
  * them sends them; nothing to do on others. */
-ts_err ts_tbe_fetch_counts(ts_tbe *);
-ts_err ts_tbe_send_counts(ts_tbe *);
+ts_err ts_tbe_fetch_counts(ts_tbe *, int32_t t);
+ts_err ts_tbe_send_counts(ts_tbe *, int32_t t);
 /* Ids have lost their rows: lines of cached groups, of which none is held, are
  * written back and given up, as others will have the rows.  The lanes are idle.
  */

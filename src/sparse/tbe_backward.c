@@ -297,7 +297,7 @@ static ts_err backward_task(void *p, ts_lane *lane) {
   TS_DO(ts_tbe_entries(t, &a, arg->grad, &arg->input));
   TS_DO(ts_tbe_locate(t, &a.place, a.keys, a.n));
   TS_DO(ts_tbe_mark(t, a.keys, a.n));
-  TS_DO(ts_mirror_meet(t, a.keys, a.n, arg->pass));
+  TS_DO(ts_tbe_meet(t, a.keys, a.n, arg->pass));
   TS_DO(t->kernels->row_update(&a));
   return ts_tbe_met(t);
 }

@@ -84,7 +84,7 @@ void ts_tbe_begin_rows(ts_tbe *, int32_t t, int state, const ts_new_ids *);
 ts_err ts_mirror_create(ts_tbe *);
 void ts_mirror_destroy(struct ts_tbe_mirror *);
 const int64_t *ts_mirror_ids(const ts_tbe *);
-ts_err ts_mirror_meet(ts_tbe *, const uint32_t *keys, int64_t n, int64_t pass);
+ts_err ts_tbe_meet(ts_tbe *, const uint32_t *keys, int64_t n, int64_t pass);
 ts_err ts_mirror_add(ts_tbe *, int32_t t, const ts_new_ids *, uint32_t batch);
 ts_err ts_tbe_index_create(ts_tbe *);
 void ts_tbe_index_destroy(ts_tbe *);

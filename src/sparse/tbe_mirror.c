@@ -30,7 +30,7 @@ typedef struct ts_tbe_mirror {
   ts_mirror_part *list;  /* (list_room) the host's */
   int64_t list_room;
   int64_t *ids_here; /* (here_room) ids without a row, and their places */
-  uint32_t *at_here;
+  uint32_t *at_here, *row_here; /* and the rows that they get */
   int64_t here_room;
 } ts_tbe_mirror;
 
@@ -40,7 +40,8 @@ static ts_err allocate(ts_tbe *t, ts_buffer *b, int64_t bytes, ts_space space) {
   return ts_buffer_create(b, t->device, (size_t)bytes, space, TS_TAG_SPARSE);
 }
 
-/* Bytes of a new row beside its weights: number, id, batch. */
+/* Bytes of up and landed: so many new rows with weights, number, id and batch,
+ * or a piece. */
 static int64_t up_bytes(const ts_tbe *t) {
   const int64_t row = t->dim * (int64_t)ts_dtype_bytes(t->dtype);
   const int64_t some = TS_TBE_SOME * (row + 4 + 8 + 4);
@@ -72,7 +73,6 @@ ts_err ts_mirror_create(ts_tbe *t) {
   if (!t->discrete) return TS_OK;
   TS_DO(ts_mem_many(t->mirror, 1, SPARSE));
   TS_DO(ts_mem_many(t->mirror->first_bucket, t->n_tables + 1, SPARSE));
-  for (int32_t i = 0; i < t->n_tables; i++) ts_index_watch(t->index[i]);
   return make_room(t, t->mirror);
 }
 
@@ -82,15 +82,15 @@ void ts_mirror_destroy(ts_tbe_mirror *m) {
                       &m->seen,   &m->last,    &m->parts, &m->missed,
                       &m->up,     &m->landed};
   for (size_t i = 0; i < sizeof all / sizeof *all; i++) ts_buffer_reset(all[i]);
-  ts_mem_free_all(m->first_bucket, m->list, m->ids_here, m->at_here, m);
+  ts_mem_free_all(m->first_bucket, m->list, m->ids_here, m->at_here,
+                  m->row_here, m);
 }
 
 const int64_t *ts_mirror_ids(const ts_tbe *t) {
   return t->mirror ? t->mirror->ids.ptr : NULL;
 }
 
-ts_err ts_mirror_meet(ts_tbe *t, const uint32_t *keys, int64_t n,
-                      int64_t pass) {
+ts_err ts_tbe_meet(ts_tbe *t, const uint32_t *keys, int64_t n, int64_t pass) {
   const ts_meet_rows_args a = {
       .seen = t->mirror ? t->mirror->seen.ptr : t->seen,
       .last = t->mirror ? t->mirror->last.ptr : t->last,
@@ -180,28 +180,29 @@ static ts_err follow(ts_tbe *t) {
   return TS_OK;
 }
 
-/* Weights and states of new rows, in the memory where they are: the device's,
- * with numbers that landed at ROWS and weights at WEIGHTS, or the host's. */
-static ts_err put_new(ts_tbe *t, int32_t i, const ts_new_ids *new, int64_t rows,
-                      int64_t weights) {
-  for (int k = -1; k < t->optim->n_states; k++) {
-    int32_t cols;
-    ts_dtype dtype;
-    void *to = ts_tbe_rows(t, i, k, &cols, &dtype);
-    const int64_t bytes = (int64_t)ts_dtype_bytes(dtype) * cols;
-    if (ts_device_holds(t->device, to))
-      TS_DO(put(t, to, rows, k < 0 ? weights : -1, new->n, bytes));
-    else
-      ts_tbe_begin_rows(t, i, k, new);
+/* Weights (K -1) or a state of new rows, in the memory where they are: the
+ * device's, with numbers that landed at ROWS and weights behind them, or the
+ * host's, where they are drawn. */
+static ts_err put_new(ts_tbe *t, int32_t i, int k, const ts_new_ids *new,
+                      int64_t rows, int64_t weights) {
+  int32_t cols;
+  ts_dtype dtype;
+  void *to = ts_tbe_rows(t, i, k, &cols, &dtype);
+  if (!ts_device_holds(t->device, to)) {
+    ts_tbe_begin_rows(t, i, k, new);
+    return TS_OK;
   }
-  return TS_OK;
+  return put(t, to, rows, k < 0 ? weights : -1, new->n,
+             (int64_t)ts_dtype_bytes(dtype) * cols);
 }
 
 ts_err ts_mirror_add(ts_tbe *t, int32_t i, const ts_new_ids *new,
                      uint32_t batch) {
   ts_tbe_mirror *m = t->mirror;
-  const int64_t bytes = t->dim * (int64_t)ts_dtype_bytes(t->dtype);
   const int64_t base = t->row_base[i], n = new->n;
+  const bool drawn = ts_device_holds(
+      t->device, ts_tbe_rows(t, i, -1, &(int32_t){0}, &(ts_dtype){0}));
+  const int64_t bytes = drawn ? t->dim * (int64_t)ts_dtype_bytes(t->dtype) : 0;
   /* ids, numbers, batches, weights of all that are new */
   const int64_t rows = 8 * n, born = rows + 4 * n, weights = born + 4 * n;
   char *up = m->up.ptr;
@@ -212,13 +213,15 @@ ts_err ts_mirror_add(ts_tbe *t, int32_t i, const ts_new_ids *new,
     memcpy(up + rows + 4 * k, &new->row[new->fresh[k]], 4);
     memcpy(up + born + 4 * k, &batch, 4);
   }
-  ts_tbe_draw(t, i, up + weights, NULL, new->ids, new->fresh, n);
+  if (drawn) ts_tbe_draw(t, i, up + weights, NULL, new->ids, new->fresh, n);
   TS_DO(t->kernels->copy(m->landed.ptr, up, (size_t)(weights + n * bytes)));
   TS_DO(put(t, (int64_t *)m->ids.ptr + base, rows, 0, n, 8));
   TS_DO(put(t, (uint32_t *)m->born.ptr + base, rows, born, n, 4));
   if (t->seen) TS_DO(put(t, (uint32_t *)m->seen.ptr + base, rows, -1, n, 4));
   if (t->seen) TS_DO(put(t, (uint32_t *)m->last.ptr + base, rows, -1, n, 4));
-  return put_new(t, i, new, rows, weights);
+  for (int k = -1; k < t->optim->n_states; k++)
+    TS_DO(put_new(t, i, k, new, rows, weights));
+  return TS_OK;
 }
 
 /* ---- batches, in tasks --------------------------------------------------- */
@@ -240,27 +243,38 @@ static ts_err room_for_missed(ts_tbe_mirror *m, int64_t n) {
   if (n <= m->here_room) return TS_OK;
   TS_DO(ts_mem_extend(&m->ids_here, m->here_room, n, 8, TS_TAG_SPARSE));
   TS_DO(ts_mem_extend(&m->at_here, m->here_room, n, 4, TS_TAG_SPARSE));
+  TS_DO(ts_mem_extend(&m->row_here, m->here_room, n, 4, TS_TAG_SPARSE));
   m->here_room = n;
   return TS_OK;
 }
 
+/* How many of the ids without a row from the K-th of N on are of PART,
+ * TS_TBE_SOME at most. */
+static int64_t some_of(const ts_tbe_mirror *m, const ts_mirror_part *part,
+                       int64_t k, int64_t n) {
+  int64_t some = 0;
+  while (k + some < n && some < TS_TBE_SOME &&
+         m->at_here[k + some] < part->first + part->n)
+    some++;
+  return some;
+}
+
 /* The N ids without a row, of PARTS, get theirs, of which those who are not
- * admitted have none: to the host's memory, and to ROWS. */
+ * admitted have none: to ROWS, where PLACES say. */
 static ts_err place_missed(ts_tbe *t, const ts_mirror_part *parts,
                            int32_t *rows, const uint32_t *places, int64_t n,
                            uint32_t batch) {
+  enum { FIT = PIECE / 4 };
   ts_tbe_mirror *m = t->mirror;
   for (int64_t k = 0, some; k < n; k += some) {
-    uint32_t row[TS_TBE_SOME];
     while (m->at_here[k] >= parts->first + parts->n) parts++;
-    const int64_t end = parts->first + parts->n;
-    for (some = 1; k + some < n && some < TS_TBE_SOME; some++)
-      if (m->at_here[k + some] >= end) break;
-    TS_DO(ts_tbe_place_new(t, (int32_t)parts->table, row, m->ids_here + k, some,
-                           batch));
-    TS_DO(await(t));
-    memcpy(m->up.ptr, row, (size_t)some * 4);
-    TS_DO(t->kernels->copy(m->landed.ptr, m->up.ptr, (size_t)some * 4));
+    some = some_of(m, parts, k, n);
+    TS_DO(ts_tbe_place_new(t, (int32_t)parts->table, m->row_here + k,
+                           m->ids_here + k, some, batch));
+  }
+  for (int64_t k = 0, some; k < n; k += some) {
+    some = n - k < FIT ? n - k : FIT;
+    TS_DO(send(t, m->landed.ptr, m->row_here + k, some * 4));
     const ts_put_rows_args a = {.to = rows,
                                 .rows = places + k,
                                 .from = m->landed.ptr,
@@ -312,27 +326,28 @@ ts_err ts_tbe_place_parts(ts_tbe *t, ts_mirror_part *parts, int32_t n_parts,
 
 /* ---- at rest ------------------------------------------------------------- */
 
-/* Counts of the device to the host's, or back. */
-static ts_err move_counts(ts_tbe *t, bool up) {
+/* Counts of table I of the device to the host's, or back. */
+static ts_err move_counts(ts_tbe *t, int32_t i, bool up) {
   ts_err err = TS_OK;
   ts_staging s = {0};
-  const size_t bytes = (size_t)t->row_base[t->n_tables] * 4;
+  const int64_t base = t->row_base[i];
+  const size_t bytes = (size_t)t->tables[i].n_rows * 4;
   uint32_t *here[] = {t->seen, t->last};
   if (!t->mirror || !t->seen) return TS_OK;
-  void *there[] = {t->mirror->seen.ptr, t->mirror->last.ptr};
+  uint32_t *there[] = {t->mirror->seen.ptr, t->mirror->last.ptr};
   TS_TRY(ts_staging_create(&s, t->device));
   for (int k = 0; k < 2; k++)
-    TS_TRY(up ? ts_staging_put(&s, there[k], here[k], bytes)
-              : ts_staging_get(&s, here[k], there[k], bytes));
+    TS_TRY(up ? ts_staging_put(&s, there[k] + base, here[k] + base, bytes)
+              : ts_staging_get(&s, here[k] + base, there[k] + base, bytes));
 done:
   ts_staging_reset(&s);
   return err;
 }
 
-ts_err ts_tbe_fetch_counts(ts_tbe *t) {
-  return move_counts(t, false);
+ts_err ts_tbe_fetch_counts(ts_tbe *t, int32_t i) {
+  return move_counts(t, i, false);
 }
 
-ts_err ts_tbe_send_counts(ts_tbe *t) {
-  return move_counts(t, true);
+ts_err ts_tbe_send_counts(ts_tbe *t, int32_t i) {
+  return move_counts(t, i, true);
 }

@@ -14,8 +14,7 @@ uint32_t ts_trainer_first_learnt(ts_trainer *t) {
   return 0;
 }
 
-/* What is fetched ahead of a step is fetched again: a batch's rows are not
- * ready any more. */
+/* A batch's lines are given back, and are fetched anew by the step. */
 ts_err ts_trainer_let_go(ts_trainer *t) {
   TS_DO(ts_pipeline_forget(t));
   for (int k = 0; k < t->n_inflight; k++) {
@@ -64,11 +63,12 @@ static ts_err say(const ts_run *r, const ts_evicted *out) {
 }
 
 static ts_err say_figures(const ts_run *r, const ts_ids_figures *out) {
-  static const char *const names[] = {"ids", "load", "probes", "probes_p99"};
+  static const char *const names[] = {"ids", "admitted", "load", "probes",
+                                      "probes_p99"};
   for (int32_t i = 0; i < r->config->n_tables; i++) {
-    const double v[] = {(double)out[i].n_ids, out[i].load, out[i].probes,
-                        out[i].probes_p99};
-    if (out[i].n_ids >= 0) TS_DO(say_line(r, i, "index", 4, names, v));
+    const double v[] = {(double)out[i].n_ids, (double)out[i].n_new, out[i].load,
+                        out[i].probes, out[i].probes_p99};
+    if (out[i].n_ids >= 0) TS_DO(say_line(r, i, "index", 5, names, v));
   }
   return TS_OK;
 }
@@ -83,8 +83,9 @@ ts_err ts_run_say_ids(ts_run *r) {
   if (!any) return TS_OK;
   TS_TRY(ts_settle(t, ts_trainer_rest(t)));
   TS_TRY(ts_agree(t->control, ts_mem_many(out, r->config->n_tables, MISC)));
-  TS_TRY(
-      ts_ebc_ids_figures(t->ebc, ts_trainer_first_learnt(t), t->control, out));
+  const uint32_t ahead = ts_trainer_first_learnt(t);
+  TS_TRY(ts_ebc_ids_figures(t->ebc, r->said, ahead, t->control, out));
+  r->said = ahead ? ahead - 1 : ts_ebc_n_learnt(t->ebc);
   TS_TRY(ts_settle(t, say_figures(r, out)));
 done:
   ts_mem_free(out);
@@ -97,7 +98,7 @@ ts_err ts_run_evict(ts_run *r) {
   ts_evicted *out = NULL;
   if (!is_time(r->config, t->step)) return TS_OK;
   TS_TRY(ts_settle(t, ts_trainer_rest(t)));
-  if (t->pipeline->fence) TS_TRY(t->pipeline->fence(t));
+  if (t->pipeline->fence) TS_TRY(ts_settle(t, t->pipeline->fence(t)));
   TS_TRY(ts_settle(t, ts_trainer_let_go(t)));
   TS_TRY(ts_agree(t->control, ts_mem_many(out, r->config->n_tables, MISC)));
   if (ts_trainer_first_learnt(t))
@@ -118,7 +119,7 @@ ts_err ts_run_forget_step(ts_run *r) {
     any |= ts_table_is_dynamic(&r->config->tables[i]);
   if (!any) return TS_OK;
   TS_DO(ts_settle(t, ts_trainer_rest(t)));
-  if (t->pipeline->fence) TS_DO(t->pipeline->fence(t));
+  if (t->pipeline->fence) TS_DO(ts_settle(t, t->pipeline->fence(t)));
   TS_DO(ts_settle(t, ts_trainer_let_go(t)));
   const uint32_t ahead = ts_trainer_first_learnt(t);
   const uint32_t next = ahead ? ahead : ts_ebc_n_learnt(t->ebc) + 1;

@@ -31,6 +31,8 @@ typedef struct ts_run {
   int64_t n_samples, n_log; /* trained here; until the last line */
   ts_step_result last;
   ts_slow_report cache;
+  uint32_t said; /* of the batches that ids were learnt from, the last one that
+                    the log's figures of ids have */
 } ts_run;
 
 /* run.c: saves the trainer's step, where it is not saved yet, HOW as

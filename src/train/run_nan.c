@@ -46,7 +46,9 @@ static ts_err roll_back(ts_run *r, const char *what) {
              "step %lld: %s not finite, and there is no checkpoint to go back "
              "to; checkpoint.every makes some",
              (long long)failed, what);
-  if (r->t->pipeline->fence) TS_TRY(r->t->pipeline->fence(r->t));
+  TS_TRY(ts_settle(r->t, ts_trainer_rest(r->t)));
+  if (r->t->pipeline->fence)
+    TS_TRY(ts_settle(r->t, r->t->pipeline->fence(r->t)));
   TS_TRY(ts_settle(r->t, ts_trainer_let_go(r->t)));
   TS_TRY(ts_trainer_load(r->t, NULL, &old, &taken));
   TS_TRY(ts_trainer_place_again(r->t));

@@ -40,7 +40,7 @@ static ts_err make_room(ts_ckpt *ckpt, ts_ids *d, bool evicts) {
 /* This rank's ids that batches before FIRST have brought, counted by their
  * parts. */
 static ts_err list(ts_ckpt *ckpt, ts_ids *d, uint32_t first) {
-  TS_DO(ts_tbe_fetch_counts(d->tbe));
+  TS_DO(ts_tbe_fetch_counts(d->tbe, d->number));
   const ts_tbe_ids have = ts_tbe_ids_of(d->tbe, d->number);
   const int64_t n = ts_index_n(have.index);
   d->n = n;
@@ -276,7 +276,7 @@ static ts_err take(const ts_state_ids *x, int32_t i, const ts_ckpt *ckpt,
   TS_DO(ts_tbe_learn(d->tbe, d->number, d->ids, d->n));
   if (x->trainer->training) ts_sights_take(d, ckpt, anew);
   if (!take_numbers(d, ckpt, anew)) return bad(x, i, "the checkpoint");
-  return ts_tbe_send_counts(d->tbe);
+  return ts_tbe_send_counts(d->tbe, d->number);
 }
 
 static ts_err take_all(const ts_state_ids *x, const ts_ckpt *ckpt, bool anew) {

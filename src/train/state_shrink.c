@@ -45,7 +45,7 @@ static void keep(void *rows, size_t bytes, const bool *goes, int64_t n) {
 }
 
 /* Into the table's rows from 1 on, as many as it has. */
-static void put(const ts_ckpt *ckpt, const ts_ids *d, int64_t n) {
+static ts_err put(ts_ckpt *ckpt, const ts_ids *d, int64_t n) {
   const int n_states = ts_tbe_optim(d->tbe)->n_states;
   for (int32_t k = d->n_lists; k < d->n_items; k++) {
     int32_t cols;
@@ -53,8 +53,10 @@ static void put(const ts_ckpt *ckpt, const ts_ids *d, int64_t n) {
     const int state = k == d->n_lists ? -1 : n_states - d->n_items + k;
     char *rows = ts_tbe_rows(d->tbe, d->number, state, &cols, &dtype);
     const size_t bytes = row_bytes(&ckpt->items[d->first + k]);
-    memcpy(rows + bytes, d->staged[k], (size_t)n * bytes);
+    TS_DO(ts_staging_put(&ckpt->staging, rows + bytes, d->staged[k],
+                         (size_t)n * bytes));
   }
+  return TS_OK;
 }
 
 /* A file without these numbers: as in take_numbers. */
@@ -64,6 +66,20 @@ static void fill(const ts_ckpt *ckpt, const ts_ids *d) {
     d->seen[k] = 1;
     d->last[k] = 0;
   }
+}
+
+/* The N that do not go. */
+static ts_err take(ts_ckpt *ckpt, ts_ids *d, const bool *goes, int64_t n) {
+  const int64_t n_all = d->n;
+  keep(d->ids, 8, goes, n_all);
+  keep(d->seen, 8, goes, n_all);
+  keep(d->last, 8, goes, n_all);
+  for (int32_t k = d->n_lists; k < d->n_items; k++)
+    keep(d->staged[k], row_bytes(&ckpt->items[d->first + k]), goes, n_all);
+  d->n = n;
+  /* Else what takes the ids refuses them. */
+  return n < ts_tbe_table_of(d->tbe, d->number)->n_rows ? put(ckpt, d, n)
+                                                        : TS_OK;
 }
 
 ts_err ts_ids_shrink(ts_ckpt *ckpt, ts_ids *d, const ts_table_config *c,
@@ -83,14 +99,8 @@ ts_err ts_ids_shrink(ts_ckpt *ckpt, ts_ids *d, const ts_table_config *c,
                     .goes = goes};
   TS_TRY(ts_evict_list(c, &l, comm));
   for (int64_t k = 0; k < n_all; k++) n += !goes[k];
-  if (!here) goto done;
-  keep(d->ids, 8, goes, n_all);
-  keep(d->seen, 8, goes, n_all);
-  keep(d->last, 8, goes, n_all);
-  for (int32_t k = d->n_lists; k < d->n_items; k++)
-    keep(d->staged[k], row_bytes(&ckpt->items[d->first + k]), goes, n_all);
-  d->n = n;
-  if (n < ts_tbe_table_of(d->tbe, d->number)->n_rows) put(ckpt, d, n);
+  if (here) err = take(ckpt, d, goes, n);
+  TS_TRY(ts_agree(comm, err));
 done:
   ts_mem_free(goes);
   return err;

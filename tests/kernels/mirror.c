@@ -36,7 +36,8 @@ static int64_t id_of(const find_spec *s, int table, int64_t k) {
   if (k < 4) return some[k];
   const uint64_t x = ts_mix64((uint64_t)k * TABLES + (uint64_t)table);
   /* Low halves of keys say where their home is. */
-  return (int64_t)(s->crowd ? ts_unmix64(x >> 32 << 32 | (x & 3) << 30) : x);
+  const uint64_t home = x % 5 == 4 ? UINT32_MAX : (x % 5) << 30; /* last */
+  return (int64_t)(s->crowd ? ts_unmix64(x >> 32 << 32 | home) : x);
 }
 
 static void fill_table(find_case *c, int t) {

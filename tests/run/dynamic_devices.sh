@@ -82,14 +82,35 @@ for at in 15 17; do
   check "the same ids on the host" same_ids 1-base down$at
 done
 
-# Evaluations see no ids of steps to come, and those of a row that came back
-# begin anew.
+# More ids than rows: those stay that a look would keep.
+all="--set table_defaults.evict.kind=lru --set table_defaults.evict.every=1000 --set table_defaults.evict.keep=0.5 --set table_defaults.admit.min_count=1
+  --set table_defaults.admit.window_steps=0 --set tables.b.admit.min_count=1 --set tables.c.capacity=4000"
+# shellcheck disable=SC2086
+check "all ids" here 2 all $all --set run.steps=20 --set tables.a.capacity=4000 --set tables.b.capacity=4000
+cp -r "$work/all" "$work/fewer"
+cp -r "$work/all" "$work/there-fewer"
+# shellcheck disable=SC2086
+check "a smaller capacity" go 2 fewer $all --set tables.a.capacity=1200 --set tables.b.capacity=1200
+n_ids() { h5dump -H -d "dynamic/$2/ids" "$1" | sed -n 's/.*SIMPLE { ( \([0-9]*\).*/\1/p' | head -1; }
+for t in a b; do check "more ids than rows: $t" test "$(n_ids "$work/all/checkpoints/step-00000020.h5" $t)" -gt 1200; done
+for t in a b; do check "a smaller capacity: the same ids of $t" same_sets fewer there-fewer dynamic/$t/ids dynamic/$t/seen dynamic/$t/last; done
+check "a smaller capacity: the same losses" close_losses fewer there-fewer 1e-6 22
+
+# Evaluations see no ids of steps to come.
 looks="--set data.eval=data.h5 --set run.eval_every=10 --set checkpoint.every=22"
 evals() { grep '"eval":true' "$work/$1/metrics.jsonl" | sed 's/"\(samples_per_s\|seconds\)":[^,}]*//'; }
 same_evals() { evals "$1" > "$work/x"; evals "$2" > "$work/y"; [ "$(wc -l < "$work/x")" = 3 ] && cmp "$work/x" "$work/y"; }
+near_evals() { # figures of two devices
+  for f in "$1" "$2"; do evals "$f" | tr -c '0-9.\n-' ' ' > "$work/$f.figures"; done
+  paste "$work/$1.figures" "$work/$2.figures" | awk '{ for (i = 1; i <= NF / 2; i++) { d = $i - $(i + NF / 2); if (d > 1e-5 || d < -1e-5) exit 1 } n += NF } END { exit n < 30 }'
+}
+# shellcheck disable=SC2086
+check "evaluations on the host" here 2 look-host $looks
 for kind in base sparse_dist prefetch; do
+  # shellcheck disable=SC2086
   check "evaluations, $kind" there 2 look-$kind $looks --set pipeline.kind=$kind
   check "the same, $kind" same_evals there-look-base there-look-$kind
+  check "as on the host, $kind" near_evals look-host there-look-$kind
 done
 
 # A table is full.

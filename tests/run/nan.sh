@@ -40,6 +40,8 @@ fails() {
   check "that says \"$pattern\"" grep -q "$pattern" "$work/err"
 }
 
+host=$TESSERA
+emulated=$(dirname "$TESSERA")/tests/tessera-emulated
 ids=
 for table in a b c d e; do ids="$ids --set tables.$table.rows=dynamic --set tables.$table.capacity=60"; done
 met="$ids --set table_defaults.admit.min_count=2"
@@ -57,7 +59,8 @@ for n in 1 2; do
 
   # Nor are its ids, also of a step in parts.
   parts="$met --set run.accumulate=2 --set pipeline.kind=prefetch"
-  for of in ids met parts; do
+  slow="$parts --set table_defaults.kernel=cached --set table_defaults.cache.load_factor=0.3"
+  for of in ids met parts slow; do
     eval "set=\$$of"
     check "good $of on $n" train $n good$of$n $(csv good.csv) $set
     check "skip $of on $n" train $n skip$of$n $(csv bad.csv) $set --set run.on_nan=skip
@@ -70,6 +73,19 @@ for n in 1 2; do
   check "rollback on $n" train $n back$n $(csv bad.csv) $every --set run.on_nan=rollback
   check "the same bits on $n" same_bits "$(newest without$n)" "$(newest back$n)"
   check "each step once in the metrics" test "$(losses back$n | wc -l)" = 10
+  # Nor on a device of discrete memory.
+  if [ -x "$emulated" ]; then
+    TESSERA=$emulated
+    there="$parts --set run.backend=emulated"
+    check "good there, on $n" train $n goodthere$n $(csv good.csv) $there
+    check "skip there, on $n" train $n skipthere$n $(csv bad.csv) $there --set run.on_nan=skip
+    check "as if the batch were not there, on $n" same_bits "$(newest goodthere$n)" "$(newest skipthere$n)"
+    check "without batches 4 and 5 there, on $n" train $n withoutthere$n $(csv back.csv) $there
+    check "rollback there, on $n" train $n backthere$n $(csv bad.csv) $there $every --set run.on_nan=rollback
+    check "the same bits there, on $n" same_bits "$(newest withoutthere$n)" "$(newest backthere$n)"
+    TESSERA=$host
+  fi
+
   # Batches that were sent ahead have rows of ids that are gone.
   check "the same of ids, on $n" train $n withoutids$n $(csv back.csv) $ids
   check "rollback of ids on $n" train $n backids$n $(csv bad.csv) $every $ids --set run.on_nan=rollback
