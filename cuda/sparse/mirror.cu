@@ -14,6 +14,7 @@
 #include "cuda/runtime/each.cuh"
 
 extern "C" {
+#include "sparse/index_impl.h"
 #include "sparse/mirror.h"
 }
 

@@ -5,7 +5,8 @@
 /* One round of the optimizer (round >= 0) or its end, for rows whose sums are
  * known: W lanes for each. */
 template <class O, int W>
-__global__ void __launch_bounds__(TS_ROW_BLOCK) ts_row_stages(ts_row_stage s) {
+__global__ void __launch_bounds__(TS_ROW_BLOCK, 3)
+    ts_row_stages(ts_row_stage s) {
   const ts_group<W> group;
   const ts_row_place &r = s.rows;
   const int64_t thread = (int64_t)blockIdx.x * TS_ROW_BLOCK + threadIdx.x;

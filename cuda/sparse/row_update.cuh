@@ -73,8 +73,8 @@ __device__ inline void ts_row_store(const ts_row_place &r, int64_t at,
   }
   uint32_t words[4];
   ts_quad_16 v;
-  const int64_t row =
-      r.row_id ? __ldg(r.row_id + key) : t.first_row + key - t.base;
+  int64_t row = t.first_row + key - t.base;
+  if (r.row_id) row = r.row_id[key];
   ts_philox_words(words, (uint64_t)row, r.step, t.first_quad + column / 4,
                   t.rounding_key);
   for (int k = 0; k < 4; k++)

@@ -9,7 +9,7 @@
 
 enum { SLOTS = 12 };
 
-typedef struct bucket {
+typedef struct ts_index_bucket {
   uint8_t print[SLOTS]; /* 0: nothing is there */
   uint32_t past;        /* ids that went past, as it was full */
   uint32_t row[SLOTS];  /* without first_row */

@@ -1,5 +1,6 @@
 /* kernels_mirror.c - the host's kernels of a copy of indexes, as it would be on
  * a device: plain C, the reference of cuda/sparse/mirror.cu. */
+#include "sparse/index_impl.h"
 #include "sparse/mirror.h"
 
 #include <string.h>

@@ -5,11 +5,16 @@
  * are the reference.  All of it is Local. */
 #pragma once
 
-#include "sparse/index_impl.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "sparse/index.h"
+
+struct ts_index_bucket; /* sparse/index_impl.h */
 
 /* The index of one table of a group. */
 typedef struct ts_mirror_table {
-  const bucket *buckets; /* (n_buckets) */
+  const struct ts_index_bucket *buckets; /* (n_buckets) */
   int64_t n_buckets;
   int64_t base; /* first row of the group, of the shard's row 0 */
 } ts_mirror_table;

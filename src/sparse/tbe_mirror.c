@@ -9,6 +9,7 @@
  *
  * How often ids are met is counted there, and read for checkpoints and looks.
  */
+#include "sparse/index_impl.h"
 #include "sparse/mirror.h"
 
 #include <string.h>

@@ -2,6 +2,7 @@
  * what is found is what the index itself finds.
  * ranks: 1  fake: 1  emulated: 1  isa: none
  * seconds: 300 */
+#include "sparse/index_impl.h"
 #include "sparse/mirror.h"
 #include "base/hash.h"
 #include "tests/support/contract.h"
