@@ -28,7 +28,7 @@ ts_err ts_csv_bags_begin(ts_csv *s, int32_t n) {
 ts_err ts_csv_bags_room(ts_csv_bags *b, int64_t n) {
   const int64_t least = b->n_ids + n;
   const int64_t more = 2 * least > 4096 ? 2 * least : 4096;
-  if (least <= b->capacity) return TS_OK;
+  if (b->ids && least <= b->capacity) return TS_OK;
   TS_DO(ts_mem_extend(&b->ids, b->n_ids, more, sizeof *b->ids, TS_TAG_INPUT));
   TS_DO(ts_mem_extend(&b->weights, b->n_ids, more, sizeof *b->weights,
                       TS_TAG_INPUT));

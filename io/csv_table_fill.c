@@ -115,7 +115,7 @@ static ts_err fill_bags(ts_csv *s, const ts_batch_store *b, int32_t k,
   const ts_cells *c = ts_columnar_column(s->table, s->sparse[k], &first);
   *good = c && (c->kind == TS_CELLS_WHOLE || c->kind == TS_CELLS_LIST);
   if (*good) TS_DO(take_cells(bags, run, c, first, good));
-  if (!*good) return TS_OK;
+  if (!*good || bags->n_ids == before) return TS_OK; /* ids may be NULL */
   int64_t *ids = bags->ids + before;
   const int64_t n = bags->n_ids - before;
   bool rows_all = true;
