@@ -41,9 +41,13 @@ void ts_tbe_case_print(const ts_tbe_case *, double threads,
                        const char *machine);
 ts_tbe_input ts_tbe_case_input(const ts_tbe_case *, int i);
 /* cool: fills the caches with other rows, so that the I-th measurement does not
- * find its own there.  time: ms of batch I's forward and backward pass.  On the
- * host. */
+ * find its own there; on the host.  passes: ms of batch I's forward and
+ * backward pass of IN, from the call to the end of the lane's work; time: of
+ * the host's arrays. */
 void ts_tbe_case_cool(ts_tbe_case *, int i);
+ts_err ts_tbe_case_passes(ts_tbe_case *, int i, const ts_tbe_input *in,
+                          float *out, const float *grad, double *forward,
+                          double *backward);
 ts_err ts_tbe_case_time(ts_tbe_case *, int i, double *forward,
                         double *backward);
 

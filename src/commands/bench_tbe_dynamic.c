@@ -170,15 +170,7 @@ static ts_err time_passes(const ts_dynamic_case *d, ts_tbe_case *c, int i,
   if (!d->there) return ts_tbe_case_time(c, i, f, b);
   const ts_tbe_input in =
       ts_tbe_lent_input(&d->lent, ts_tbe_case_input(c, i), rows);
-  const double t0 = ts_now();
-  TS_DO(ts_tbe_forward(c->tbe, d->lent.out.ptr, &in, c->lane));
-  TS_DO(ts_lane_sync(c->lane));
-  const double t1 = ts_now();
-  TS_DO(ts_tbe_backward(c->tbe, d->lent.grad.ptr, &in, 1.0, i + 1, c->lane));
-  TS_DO(ts_lane_sync(c->lane));
-  *f = 1e3 * (t1 - t0);
-  *b = 1e3 * (ts_now() - t1);
-  return TS_OK;
+  return ts_tbe_case_passes(c, i, &in, d->lent.out.ptr, d->lent.grad.ptr, f, b);
 }
 
 static ts_err time_batch(ts_dynamic_case *d, int i, ts_both *t) {

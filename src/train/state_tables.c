@@ -214,7 +214,8 @@ static ts_err add_numbers(ts_describe *d, ts_ckpt_item *item, int32_t table,
   return ts_ckpt_add_piece(item, true, false, place, d->n[k], list);
 }
 
-/* What is known of a dynamic table's ids, of this rank's. */
+/* This rank's ids of a dynamic table, their counts and the sights of others are
+ * to be written. */
 static ts_err add_lists(const ts_describe *d, int32_t table) {
   const ts_ids *x = &d->ids->tables[table];
   int64_t *const numbers[] = {x->ids, x->seen, x->last};

@@ -119,7 +119,7 @@ static ts_err run_find(const ts_kernels *k, const void *arg) {
   return k->index_find(&a);
 }
 
-/* What the run left of the K-th id of part P, and what the index says. */
+/* The run has found for the K-th id of part P what the index finds. */
 static void look_at(const find_case *c, const ts_mirror_part *p, int64_t k,
                     int64_t *n_missed) {
   const int32_t *rows = kt_got(c->a.rows);

@@ -155,8 +155,8 @@ static const float *weights_of(const world *w, int64_t place) {
   return row == TS_INDEX_NONE ? NULL : x + (size_t)row * DIM;
 }
 
-/* Who came with a batch that is forgotten has no row, or later the one of its
- * id; who was there keeps it. */
+/* Ids that a forgotten batch has brought have no row; when they come again they
+ * get the weights of their id.  Ids that were there before keep theirs. */
 TS_TEST(forgotten) {
   enum { OLD = 400, AMONG = 900, M = 2500 };
   world w, other;
