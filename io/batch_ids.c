@@ -1,4 +1,5 @@
 /* batch_ids.c - the check of a batch's ids, and what is left of bad records. */
+#include "base/compress.h"
 #include "io/batch_store.h"
 
 /* Sample of the batch that id K of J belongs to. */
@@ -23,9 +24,8 @@ int64_t ts_batch_store_bad_sample(const ts_batch_store *s, int32_t f) {
   return bad < 0 ? -1 : sample_of(j, bad);
 }
 
-/* Leaves out the bad ids of feature F. */
-static ts_err drop_bad(ts_source *src, ts_batch_store *s, int32_t f,
-                       int64_t rows) {
+/* Leaves out the ids of feature F that are none of ROWS rows. */
+static ts_err leave_out(ts_batch_store *s, int32_t f, int64_t rows) {
   ts_jagged *j = &s->batch.kjt.features[f];
   ts_feature_store *x = &s->feature[f];
   const bool one = x->bags == TS_BAGS_ONE;
@@ -46,15 +46,23 @@ static ts_err drop_bad(ts_source *src, ts_batch_store *s, int32_t f,
     if (x->lengths) x->lengths[b] = (int32_t)(to - before);
     if (x->offsets) x->offsets[b + 1] = to;
   }
-  s->batch.n_bad_ids += j->n_ids - to;
-  src->n_bad_ids += j->n_ids - to;
   j->n_ids = to;
+  return TS_OK;
+}
+
+static ts_err drop_bad(ts_source *src, ts_batch_store *s, int32_t f,
+                       int64_t rows) {
+  const int64_t n = s->batch.kjt.features[f].n_ids;
+  TS_DO(leave_out(s, f, rows));
+  const int64_t dropped = n - s->batch.kjt.features[f].n_ids;
+  s->batch.n_bad_ids += dropped;
+  src->n_bad_ids += dropped;
   return TS_OK;
 }
 
 ts_err ts_batch_store_check_ids(ts_source *src, ts_batch_store *s, int32_t f,
                                 const char *where, int64_t first) {
-  const ts_table_config *t = s->of[f].table;
+  const ts_table_config *t = ts_table_whole(s->of[f].table);
   const ts_jagged *j = &s->batch.kjt.features[f];
   const int64_t bad = find_bad(j, s->of[f].rows);
   if (bad < 0) return TS_OK;
@@ -74,6 +82,35 @@ ts_err ts_batch_store_check_ids(ts_source *src, ts_batch_store *s, int32_t f,
                    full ? " (data.max_bad is reached)"
                         : "; data.on_bad_id = \"drop\" leaves such ids out");
   return drop_bad(src, s, f, t->rows);
+}
+
+/* ---- parts of tables ----------------------------------------------------- */
+
+static ts_err check_ones(const ts_batch_store *s, int32_t f) {
+  const ts_table_config *t = s->of[f].table;
+  const ts_jagged *j = &s->batch.kjt.features[f];
+  if (!ts_part_wants_ones(t)) return TS_OK;
+  for (int32_t b = 0; b < s->batch.n; b++)
+    if (ts_jagged_length(j, b) > 1)
+      return ts_fail(TS_ERR_DATA,
+                     "feature %s has a sample with %d ids: compress.combine = "
+                     "\"multiply\" of table %s takes one; \"add\" and "
+                     "\"concat\" take any number, and so does pooling = "
+                     "\"none\"",
+                     s->of[f].name, (int)ts_jagged_length(j, b),
+                     t->whole->name);
+  return TS_OK;
+}
+
+ts_err ts_batch_store_map(ts_batch_store *s) {
+  for (int32_t f = 0; f < s->batch.kjt.n_features; f++) {
+    const ts_table_config *t = s->of[f].table;
+    if (!t->whole || f == s->times) continue;
+    TS_DO(check_ones(s, f));
+    ts_part_map(t, s->feature[f].ids, s->batch.kjt.features[f].n_ids);
+    if (ts_compress_of(t)->leaves_out) TS_DO(leave_out(s, f, t->rows));
+  }
+  return TS_OK;
 }
 
 ts_err ts_batch_store_empty_bad(ts_batch_store *s) {

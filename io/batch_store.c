@@ -199,8 +199,7 @@ static ts_err take_times(ts_batch_store *s) {
 
 bool ts_batch_store_is_same(const ts_batch_store *s, int32_t f) {
   const ts_table_config *t = s->of[f].table, *x = s->of[s->of[f].first].table;
-  return s->of[f].first != f && t->rows == x->rows &&
-         t->capacity == x->capacity && t->weighted == x->weighted;
+  return s->of[f].first != f && ts_table_same_ids(t, x);
 }
 
 ts_err ts_batch_store_copy(ts_batch_store *s, int32_t f) {
@@ -301,6 +300,7 @@ void ts_batch_store_weigh(ts_batch_store *s, double positive) {
 ts_err ts_batch_store_end(ts_batch_store *s) {
   ts_batch *b = &s->batch;
   TS_DO(ts_targets_expand(s->targets, s));
+  if (s->for_model) TS_DO(ts_batch_store_map(s));
   if (s->for_model && s->times >= 0) TS_DO(take_times(s));
   if (s->sources == &s->stage) {
     const double t0 = ts_now();

@@ -51,7 +51,8 @@ struct ts_batch_store {
   ts_batch_arena *sources; /* of the two, the one where sources write */
   bool has_weights;
   /* For a model, which gets what its deck says beside what the data have: the
-   * candidates of targets, and times, whose bags are emptied then. */
+   * candidates of targets, rows of parts, and times, whose bags are emptied
+   * then. */
   bool for_model;
   int32_t times; /* the feature whose ids are times; -1: none */
   ts_batch_piece time_bags, time_ids;
@@ -83,6 +84,10 @@ ts_err ts_batch_store_copy(ts_batch_store *, int32_t f);
 ts_err ts_batch_store_empty_bad(ts_batch_store *);
 /* The batch is read: puts a kjt together, sets the batch's weight sum. */
 ts_err ts_batch_store_end(ts_batch_store *);
+
+/* The batch is read: ids of features whose tables are parts of one (compress.h)
+ * become the parts' rows.  DATA where a bag has more ids than they take. */
+ts_err ts_batch_store_map(ts_batch_store *);
 
 /* Leaves the first MOST ids of each of feature F's bags, or the last (NEWEST).
  */

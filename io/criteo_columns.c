@@ -118,8 +118,8 @@ static ts_err map_feature(ts_criteo *s, int32_t f, bool named) {
                    "it has \"%s\", "
                    "\"%s\"",
                    name, ts_column_from(c, name), encoding);
-  ids->rows =
-      t->rows > UINT32_MAX || ts_table_is_dynamic(t) ? 0 : (uint32_t)t->rows;
+  const int64_t rows = ts_table_ids(t); /* of dynamic ones less than 0 */
+  ids->rows = rows < 0 || rows > UINT32_MAX ? 0 : (uint32_t)rows;
   if (t->weighted)
     return ts_fail(TS_ERR_DECK,
                    "table %s is weighted; Criteo logs have no "

@@ -40,7 +40,7 @@ ts_err ts_csv_bags_room(ts_csv_bags *b, int64_t n) {
 static ts_err bad_id(ts_csv *s, ts_batch_store *to, int32_t feature,
                      int64_t id) {
   const ts_config *c = s->base.config;
-  const ts_table_config *t = to->of[feature].table;
+  const ts_table_config *t = ts_table_whole(to->of[feature].table);
   char place[4200];
   const bool full = s->base.n_bad_ids >= c->data.max_bad;
   if (c->data.on_bad_id == TS_ON_BAD_STOP || full)

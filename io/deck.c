@@ -163,6 +163,7 @@ static void read_tables(ts_deck *d, const config_t *tree,
   }
   ts_deck_wide(d, sets, n_sets);
   for (int i = 0; i < n_sets; i++) ts_deck_set_check(d, sets[i]);
+  ts_deck_compress(d);
 }
 
 /* ---- other lists --------------------------------------------------------- */
@@ -385,8 +386,12 @@ ts_err ts_deck_read_all(ts_config **out, const char *path,
 void ts_deck_destroy(ts_config *c) {
   if (!c) return;
   free_values(TS_SCOPE_DECK, c);
-  for (int32_t i = 0; i < c->n_tables; i++)
-    free_values(TS_SCOPE_TABLE, &c->tables[i]);
+  for (int32_t i = 0; i < c->n_tables; i++) {
+    ts_table_config *t = &c->tables[i], *whole = t->part ? NULL : t->whole;
+    free_values(TS_SCOPE_TABLE, t);
+    if (whole) free_values(TS_SCOPE_TABLE, whole);
+    ts_mem_free(whole);
+  }
   for (int i = 0; i < ts_schema_n_lists; i++) free_list(c, &ts_schema_lists[i]);
   for (int32_t i = 0; i < c->model.n_layers; i++)
     ts_deck_layer_free(&c->model.layers[i]);

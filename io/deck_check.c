@@ -369,6 +369,7 @@ void ts_deck_check(ts_deck *d, const config_setting_t *root) {
   check_validation(d, root);
   ts_saves_check(d, root);
   check_report(d, root);
+  ts_deck_check_parts(d);
   check_prefetch(d, root, "dense.forward_prefetch", c->dense.forward_prefetch,
                  c->dense.n_forward_prefetch);
   check_prefetch(d, root, "dense.backward_prefetch", c->dense.backward_prefetch,

@@ -74,6 +74,15 @@ ts_table_config *ts_deck_add_table(ts_deck *, const config_setting_t *s);
 /* deck_wide.c: the tables that tables with wide = true add, with what --set
  * says of them. */
 void ts_deck_wide(ts_deck *, const char *const *sets, int n_sets);
+/* TO becomes FROM, with texts and lists of its own; *TO, a text, A and B. */
+void ts_deck_copy_table(ts_table_config *to, const ts_table_config *from);
+void ts_deck_set_text(char **to, const char *a, const char *b);
+
+/* deck_compress.c: tables with compress become their parts, the first in their
+ * place, the others behind all. */
+void ts_deck_compress(ts_deck *);
+/* Outputs, figures and the like that need a row for each id of a table. */
+void ts_deck_check_parts(ts_deck *);
 
 /* deck_set.c: "group.key=value" into the tree: first the deck's own keys, then,
  * LATE, those of layers, which are there then (or, for tables.NAME.key, kept

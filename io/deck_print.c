@@ -3,7 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/compress.h"
 #include "base/hash.h"
+#include "base/mem.h"
 #include "io/deck_impl.h"
 #include "model/layer.h"
 
@@ -273,11 +275,24 @@ done:
   return err;
 }
 
+/* Those whose parts are in force as the deck says them. */
+static ts_err print_tables(ts_str *s, const ts_config *c) {
+  ts_table_config *all = NULL;
+  int32_t n = 0;
+  TS_DO(ts_mem_many(all, c->n_tables, MISC));
+  for (int32_t t = 0; t < c->n_tables; t++)
+    if (ts_table_is_first(&c->tables[t]))
+      all[n++] = *ts_table_whole(&c->tables[t]);
+  const ts_err err =
+      print_list(s, "tables", TS_SCOPE_TABLE, all, n, sizeof *all);
+  ts_mem_free(all);
+  return err;
+}
+
 ts_err ts_deck_print(ts_str *s, const ts_config *c) {
   TS_DO(ts_str_append(s, "# The deck in force, written by tessera.\n"));
   TS_DO(print_groups(s, c));
-  return print_list(s, "tables", TS_SCOPE_TABLE, c->tables, c->n_tables,
-                    sizeof *c->tables);
+  return print_tables(s, c);
 }
 
 ts_err ts_deck_hash(uint64_t *hash, const ts_config *c) {

@@ -44,24 +44,30 @@ static void own(const ts_key *k, void *v) {
   }
 }
 
-static void set_text(char **to, const char *a, const char *b) {
+void ts_deck_set_text(char **to, const char *a, const char *b) {
   ts_str s = {0};
   (void)ts_str_append(&s, "%s%s", a, b);
   ts_mem_free(*to);
   *to = s.text;
 }
 
-/* A column can't be cut; nor has a number a place in its bag. */
-static void make_wide(ts_table_config *to, const ts_table_config *from) {
+void ts_deck_copy_table(ts_table_config *to, const ts_table_config *from) {
   *to = *from;
   for (int i = 0; i < ts_schema_n; i++)
     if (ts_schema[i].scope == TS_SCOPE_TABLE)
       own(&ts_schema[i], (char *)to + ts_schema[i].offset);
-  set_text(&to->name, from->name, "_wide");
-  set_text(&to->group, "wide", "");
-  set_text(&to->feature_processor, "none", "");
+}
+
+/* A column can't be cut; nor has a number a place in its bag, nor fewer numbers
+ * that it is made of. */
+static void make_wide(ts_table_config *to, const ts_table_config *from) {
+  ts_deck_copy_table(to, from);
+  ts_deck_set_text(&to->name, from->name, "_wide");
+  ts_deck_set_text(&to->group, "wide", "");
+  ts_deck_set_text(&to->feature_processor, "none", "");
+  ts_deck_set_text(&to->compress.kind, "none", "");
   if (to->init_kind && !strcmp(to->init_kind, "file"))
-    set_text(&to->init_kind, "uniform", ""); /* its rows are wider */
+    ts_deck_set_text(&to->init_kind, "uniform", ""); /* its rows are wider */
   to->max_length = 0;
   to->dim = 1;
   to->wide = false;

@@ -92,6 +92,7 @@ tessera_sources += \
   io/deck.c \
   io/deck.h \
   io/deck_check.c \
+  io/deck_compress.c \
   io/deck_dynamic.c \
   io/deck_differ.c \
   io/deck_help.c \

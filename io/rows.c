@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/compress.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "io/batch_store.h"
@@ -91,7 +92,7 @@ static bool has_too_few(const ts_config *c, const ts_table_config *t,
                         const ts_need *n, bool strict) {
   const bool drops = c->data.on_bad_id == TS_ON_BAD_DROP;
   if (ts_table_is_dynamic(t)) return false;
-  return n->rows > t->rows && (!n->plain || (strict && !drops));
+  return n->rows > ts_table_ids(t) && (!n->plain || (strict && !drops));
 }
 
 /* Rows that T begins with are no fewer than its file of them has. */
@@ -99,7 +100,7 @@ static ts_err take_open(ts_table_config *t, const ts_need *n) {
   ts_err err = TS_OK;
   ts_tensors *f = NULL;
   const ts_tensor *x;
-  t->rows = n->rows;
+  ts_table_ids_are(t, n->rows);
   if (strcmp(t->init_kind, "file") != 0 || !ts_path_is_array(t->init_path))
     return TS_OK;
   TS_TRY(ts_tensors_open(&f, t->init_path));
@@ -124,7 +125,9 @@ ts_err ts_rows_take(const ts_config *c, const ts_need *needs, bool strict) {
       continue;
     }
     if (!open && !has_too_few(c, t, n, strict)) continue;
-    TS_TRY(open ? say_unknown(&all, t, n) : say_too_few(&all, t, n));
+    if (!ts_table_is_first(t)) continue; /* said of the first part */
+    TS_TRY(open ? say_unknown(&all, ts_table_whole(t), n)
+                : say_too_few(&all, ts_table_whole(t), n));
     if (open) code = TS_ERR_DECK;
     n_said++;
   }
@@ -141,9 +144,10 @@ done:
 void ts_rows_print(const ts_config *c, const ts_need *needs) {
   ts_info("%-20s %15s %15s", "rows of table", "in the deck", "needed");
   for (int32_t i = 0; i < c->n_tables; i++) {
-    const ts_table_config *t = &c->tables[i];
+    const ts_table_config *t = ts_table_whole(&c->tables[i]);
     const ts_need *n = &needs[i];
     char has[32] = "auto", wants[32] = "any";
+    if (!ts_table_is_first(&c->tables[i])) continue;
     if (!is_open(t)) ts_str_count(has, t->rows);
     if (n->rows) ts_str_count(wants, n->rows);
     ts_info("%-20s %15s %15s%s", t->name, has, wants,
@@ -157,9 +161,11 @@ ts_err ts_rows_share(const ts_config *c, ts_comm *comm) {
   ts_err err = TS_OK;
   int64_t *rows = NULL;
   TS_TRY(ts_mem_many(rows, c->n_tables, INPUT));
-  for (int32_t i = 0; i < c->n_tables; i++) rows[i] = c->tables[i].rows;
+  for (int32_t i = 0; i < c->n_tables; i++)
+    rows[i] = ts_table_whole(&c->tables[i])->rows;
   TS_TRY(ts_comm_bcast(comm, rows, c->n_tables * (int64_t)sizeof *rows, 0));
-  for (int32_t i = 0; i < c->n_tables; i++) c->tables[i].rows = rows[i];
+  for (int32_t i = 0; i < c->n_tables; i++)
+    ts_table_ids_are(&c->tables[i], rows[i]);
 done:
   ts_mem_free(rows);
   return err;

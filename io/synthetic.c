@@ -87,7 +87,7 @@ static ts_err fill_truth(ts_synthetic *s) {
   TS_DO(ts_mem_many(s->rows, s->n_columns, INPUT));
   TS_DO(ts_mem_many(s->pooling, s->n_columns, INPUT));
   for (int32_t f = 0; f < s->of.n_features; f++)
-    take_rows(s, f, ts_feature_table(c, f, NULL)->rows);
+    take_rows(s, f, ts_table_whole(ts_feature_table(c, f, NULL))->rows);
   for (int32_t k = 0; k < s->n_columns; k++)
     s->pooling[k] = (int32_t)pooling->item[pooling->n == 1 ? 0 : k];
   TS_DO(fill_tasks(s));

@@ -41,7 +41,7 @@ static int32_t filled(const ts_config *c, int32_t f) {
   const ts_table_config *t = ts_feature_table(c, f, &name);
   const int32_t first = ts_feature_find(c, name);
   const ts_table_config *x = ts_feature_table(c, first, NULL);
-  return t->rows == x->rows && t->weighted == x->weighted ? first : f;
+  return ts_table_same_ids(t, x) ? first : f;
 }
 
 ts_err ts_targets_create(ts_targets **out, const ts_config *c) {

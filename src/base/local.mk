@@ -4,6 +4,12 @@ tessera_sources += \
   src/base/balance.c \
   src/base/balance.h \
   src/base/clones.h \
+  src/base/compress.c \
+  src/base/compress.h \
+  src/base/compress/blocks.c \
+  src/base/compress/hashes.c \
+  src/base/compress/low_rank.c \
+  src/base/compress/quotient_remainder.c \
   src/base/config.h src/base/table_config.h \
   src/base/dense_columns.c \
   src/base/dense_columns.h \

@@ -101,6 +101,19 @@ typedef struct ts_table_config {
     int64_t ttl;   /* steps */
     double keep;   /* of the capacity */
   } evict;
+  /* Fewer rows than ids (base/compress.h). */
+  struct {
+    char *kind;         /* none | one of base/compress.c's */
+    char *combine;      /* of quotient_remainder: multiply | add | concat */
+    int64_t collisions; /* of quotient_remainder */
+    int64_t rows;       /* of hashes: of each */
+    int32_t hashes, rank;
+    ts_ints starts, dims; /* of blocks */
+  } compress;
+  /* It is part K of the table WHOLE, which has `compress` and is none of the
+   * deck's in force itself; NULL: it is no part.  No keys. */
+  struct ts_table_config *whole;
+  int32_t part;
   char *feature_processor; /* none | position_weighted */
   int32_t max_length;      /* weights per feature; 0: not position_weighted */
   int line;                /* in the deck, for messages */
@@ -141,10 +154,22 @@ static inline bool ts_table_looks_at(const ts_table_config *t, int64_t step) {
   return ts_table_evicts_at(t, step) || ts_table_halves_at(t, step);
 }
 
+/* The table as the deck says it, of whose parts T may be one. */
+static inline const ts_table_config *ts_table_whole(const ts_table_config *t) {
+  return t->whole ? t->whole : t;
+}
+
 /* Ids of the table are in [0, this), or TS_ROWS_DYNAMIC. */
 static inline int64_t ts_table_ids(const ts_table_config *t) {
   if (ts_table_is_dynamic(t)) return TS_ROWS_DYNAMIC;
-  return t->rows;
+  return ts_table_whole(t)->rows;
+}
+
+/* A feature of both has the same ids in X as in Y. */
+static inline bool ts_table_same_ids(const ts_table_config *x,
+                                     const ts_table_config *y) {
+  return x->rows == y->rows && x->capacity == y->capacity &&
+         x->weighted == y->weighted && !x->whole && !y->whole;
 }
 static inline bool ts_id_is_row(int64_t id, int64_t ids) {
   return ids == TS_ROWS_DYNAMIC || (uint64_t)id < (uint64_t)ids;

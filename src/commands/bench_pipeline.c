@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/compress.h"
 #include "base/hash.h"
 #include "base/mem.h"
 #include "base/str.h"
@@ -53,9 +54,12 @@ static int64_t scaled(int64_t n, double scale, int64_t least) {
 }
 
 static void scale_deck(ts_config *c, double scale) {
-  for (int32_t t = 0; t < c->n_tables; t++)
-    if (c->tables[t].rows != TS_ROWS_AUTO)
-      c->tables[t].rows = scaled(c->tables[t].rows, scale, 1);
+  for (int32_t t = 0; t < c->n_tables; t++) {
+    ts_table_config *x = &c->tables[t];
+    const int64_t rows = ts_table_whole(x)->rows;
+    if (x->rows != TS_ROWS_AUTO) /* the first part is the whole's, too */
+      ts_table_ids_are(x, ts_table_is_first(x) ? scaled(rows, scale, 1) : rows);
+  }
   c->data.global_batch = scaled(c->data.global_batch, scale, ts_mpi_size());
   c->data.batch_per_rank = scaled(c->data.batch_per_rank, scale, 1);
 }

@@ -1,6 +1,7 @@
 /* graph.h - a model made of the deck's layers (doc/models.md).
  *
  *   graph_names.c   what `in` and the outputs stand for
+ *   graph_parts.c   tables that are trained as parts
  *   graph_tokens.c  which values have a row for each token, and of what
  *   graph_plan.c    layers in running order, shapes, checks; creates nothing
  *   graph_items.c   outputs over items: candidates and their loss, and which
@@ -26,8 +27,11 @@
 typedef struct ts_graph {
   ts_model base;
   ts_model_spec spec;
-  ts_layer_list list; /* the deck's, or .. */
-  ts_layer_list made; /* .. what model.kind stands for */
+  ts_layer_list list;  /* the deck's, or .. */
+  ts_layer_list made;  /* .. what model.kind stands for; and */
+  ts_layer_list parts; /* .. before them, layers of tables' parts */
+  void **kept;         /* (n_kept) names, and lists of them */
+  int32_t n_kept;
   ts_device *device;  /* NULL: a plan alone */
   ts_layer **layers;  /* (n) in running order, with those the graph adds */
   int32_t n, n_below; /* the first n_below run before embeddings are there */
@@ -96,6 +100,12 @@ ts_err ts_graph_place_tokens(ts_graph *);
 ts_err ts_graph_find_tokens(ts_graph *, int32_t batch, ts_lane *);
 void ts_graph_free_tokens(ts_graph *);
 
+/* Layers of the tables' parts come before the list's, which read them in the
+ * tables' place. */
+ts_err ts_graph_parts(ts_graph *);
+/* The group of the inputs that NAME, "embeddings" or "fields", with ":GROUP" or
+ * without, stands for; NULL: another name. */
+const char *ts_graph_group_of(const char *name);
 /* Counts n_reads. */
 ts_err ts_graph_count_reads(ts_graph *);
 /* One layer of CONFIG, behind the others: inputs, shape. */

@@ -116,8 +116,7 @@ const ts_value *ts_graph_value(const ts_model *m, const char *name) {
   return output_of((const ts_graph *)m, name);
 }
 
-/* "embeddings", "fields", with ":GROUP" or without; NULL: another name. */
-static const char *group_of(const char *name) {
+const char *ts_graph_group_of(const char *name) {
   const char *colon = strchr(name, ':');
   const size_t n = colon ? (size_t)(colon - name) : strlen(name);
   if (strncmp(name, "embeddings", n > 10 ? n : 10) != 0 &&
@@ -131,7 +130,8 @@ static ts_err count(ts_graph *g, const ts_strings *names) {
   const ts_config *c = g->spec.config;
   for (int32_t i = 0; i < names->n; i++) {
     ts_emb_set set = {0};
-    err = list_features(&set, c, group_of(names->item[i]), names->item[i]);
+    err = list_features(&set, c, ts_graph_group_of(names->item[i]),
+                        names->item[i]);
     for (int32_t k = 0; err == TS_OK && k < set.n; k++)
       g->n_reads[set.feature[k]]++;
     ts_mem_free(set.feature);
@@ -202,7 +202,7 @@ static ts_err find_dense(ts_graph *g, const ts_layer *l, const char *name,
 ts_err ts_graph_find(ts_graph *g, const ts_layer *l, const char *name,
                      ts_value **out, bool *skip) {
   const ts_config *c = g->spec.config;
-  const char *group = group_of(name);
+  const char *group = ts_graph_group_of(name);
   ts_emb_set *set = NULL;
   *skip = false;
   if ((*out = output_of(g, name))) return TS_OK;

@@ -30,6 +30,9 @@ void ts_graph_reset(ts_graph *g) {
   ts_mem_free_all(g->layers, g->emb, g->added, g->n_reads, g->skipped);
   ts_graph_free_tokens(g);
   ts_layer_list_reset(&g->made);
+  ts_layer_list_reset(&g->parts);
+  for (int32_t k = 0; k < g->n_kept; k++) ts_mem_free(g->kept[k]);
+  ts_mem_free(g->kept);
   ts_arrays_reset(&g->arrays);
 }
 
@@ -333,6 +336,7 @@ ts_err ts_graph_plan(ts_graph *g, const ts_model_spec *s) {
   const ts_config *c = s->config;
   g->spec = *s;
   TS_DO(list_layers(g, c));
+  TS_DO(ts_graph_parts(g));
   g->dense = (ts_value){.name = (char *)"dense",
                         .shape = ts_vector_of(ts_dense_width(c)),
                         .stride = ts_dense_width(c),

@@ -87,6 +87,8 @@ tessera_sources += \
   src/model/mlp_options.c \
   src/model/mlp_options.h \
   src/model/model.h \
+  src/model/graph_parts.c \
+  src/model/layer_list.c \
   src/model/named.c \
   src/model/full_softmax.c \
   src/model/full_softmax.h \

@@ -14,62 +14,8 @@
 
 /* ---- lists of layers ----------------------------------------------------- */
 
-void ts_layer_list_reset(ts_layer_list *list) {
-  for (int32_t i = 0; i < list->n; i++) {
-    ts_layer_config *l = &list->item[i];
-    const ts_layer_ops *ops = ts_layer_find(l->kind);
-    for (size_t k = 0; l->options && k < ops->n_keys; k++)
-      if (ops->keys[k].kind == TS_KEY_INTS)
-        ts_mem_free(
-            ((ts_ints *)((char *)l->options + ops->keys[k].offset))->item);
-    for (int32_t k = 0; k < l->in.n; k++) ts_mem_free(l->in.item[k]);
-    ts_mem_free_all(l->options, l->in.item);
-  }
-  ts_mem_free(list->item);
-  *list = (ts_layer_list){0};
-}
-
-/* A layer NAME of KIND, its name and parameters literals. */
-static ts_err add(ts_layer_list *list, ts_layer_config **out, const char *name,
-                  const char *kind) {
-  static const ts_optim_config decks = {.lr = NAN,
-                                        .eps = NAN,
-                                        .beta1 = NAN,
-                                        .beta2 = NAN,
-                                        .momentum = NAN,
-                                        .eta = NAN,
-                                        .weight_decay = NAN};
-  const ts_layer_ops *ops = ts_layer_find(kind);
-  TS_DO(ts_mem_extend(&list->item, list->n, list->n + 1, sizeof *list->item,
-                      TS_TAG_MISC));
-  ts_layer_config *l = &list->item[list->n];
-  *l = (ts_layer_config){
-      .name = (char *)name, .kind = (char *)kind, .optimizer = decks};
-  list->n++;
-  if (ops->options_bytes)
-    TS_DO(ts_mem_alloc(&l->options, ops->options_bytes, TS_TAG_MISC));
-  *out = l;
-  return TS_OK;
-}
-
-static ts_err reads(ts_layer_config *l, const char *name) {
-  TS_DO(ts_mem_extend(&l->in.item, l->in.n, l->in.n + 1, sizeof *l->in.item,
-                      TS_TAG_MISC));
-  TS_DO(ts_mem_strdup(&l->in.item[l->in.n], name));
-  l->in.n++;
-  return TS_OK;
-}
-
-/* The address of KEY's value among the layer's options. */
-static void *option(const ts_layer_config *l, const char *key) {
-  const ts_layer_ops *ops = ts_layer_find(l->kind);
-  size_t k = 0;
-  while (strcmp(ops->keys[k].path, key) != 0) k++; /* it is there */
-  return (char *)l->options + ops->keys[k].offset;
-}
-
 static void set(const ts_layer_config *l, const char *key, int32_t value) {
-  *(int32_t *)option(l, key) = value;
+  *(int32_t *)ts_layer_option(l, key) = value;
 }
 
 /* Linear layers with ReLU, behind the last one where not LAST_LINEAR. */
@@ -77,8 +23,8 @@ static ts_err add_mlp(ts_layer_list *list, ts_layer_config **out,
                       const char *name, const int64_t *units, int32_t n,
                       bool last_linear) {
   ts_layer_config *l;
-  TS_DO(add(list, &l, name, "mlp"));
-  ts_ints *to = option(l, "units");
+  TS_DO(ts_layer_list_add(list, &l, name, "mlp"));
+  ts_ints *to = ts_layer_option(l, "units");
   TS_DO(ts_mem_array(&to->item, n, sizeof *units, TS_TAG_MISC));
   memcpy(to->item, units, (size_t)n * sizeof *units);
   to->n = n;
@@ -126,7 +72,7 @@ static ts_err add_bottom(ts_layer_list *list, const ts_config *c) {
   TS_DO(add_mlp(list, &l, "bottom", units->item, units->n, false));
   l->parameters = (char *)"dense_arch.model._mlp.{i}._linear";
   l->parameter_group = (char *)"dense_arch";
-  return reads(l, "dense");
+  return ts_layer_reads(l, "dense");
 }
 
 /* The MLP that ends with the logits; what it reads is the caller's to say. */
@@ -142,8 +88,8 @@ static ts_err add_over(ts_layer_list *list, ts_layer_config **out,
 
 /* b and the embeddings. */
 static ts_err reads_all(ts_layer_config *l, const ts_config *c) {
-  if (c->model.dense_features) TS_DO(reads(l, "bottom"));
-  return reads(l, "embeddings");
+  if (c->model.dense_features) TS_DO(ts_layer_reads(l, "bottom"));
+  return ts_layer_reads(l, "embeddings");
 }
 
 /* ---- dlrm ---------------------------------------------------------------- */
@@ -151,7 +97,7 @@ static ts_err reads_all(ts_layer_config *l, const ts_config *c) {
 /*   X = [b, e_1 .. e_F];  logits = MLP(b, x_i . x_j for i < j) */
 static ts_err dlrm(ts_layer_list *list, const ts_config *c) {
   const ts_ints *units = &c->model.dense_arch;
-  const int32_t dim = c->tables[0].dim;
+  const int32_t dim = ts_table_whole(&c->tables[0])->dim;
   const bool dense = c->model.dense_features > 0;
   ts_layer_config *l;
   TS_DO(check(c));
@@ -167,10 +113,10 @@ static ts_err dlrm(ts_layer_list *list, const ts_config *c) {
         "model.kind = \"dlrm\" takes products of pairs of features; one "
         "feature and no model.dense_features make no pair");
   TS_DO(add_bottom(list, c));
-  TS_DO(add(list, &l, "interaction", "dot"));
+  TS_DO(ts_layer_list_add(list, &l, "interaction", "dot"));
   TS_DO(reads_all(l, c));
   TS_DO(add_over(list, &l, c));
-  return reads(l, "interaction");
+  return ts_layer_reads(l, "interaction");
 }
 
 /* ---- dcnv2 --------------------------------------------------------------- */
@@ -181,7 +127,7 @@ static ts_err dcnv2(ts_layer_list *list, const ts_config *c) {
   ts_layer_config *l;
   TS_DO(check(c));
   TS_DO(add_bottom(list, c));
-  TS_DO(add(list, &l, "cross", "cross"));
+  TS_DO(ts_layer_list_add(list, &l, "cross", "cross"));
   set(l, "form", c->model.dcn_rank ? TS_CROSS_LOW_RANK : TS_CROSS_FULL);
   set(l, "layers", c->model.dcn_layers);
   set(l, "rank", c->model.dcn_rank);
@@ -190,7 +136,7 @@ static ts_err dcnv2(ts_layer_list *list, const ts_config *c) {
   l->parameter_group = (char *)"cross";
   TS_DO(reads_all(l, c));
   TS_DO(add_over(list, &l, c));
-  return reads(l, "cross");
+  return ts_layer_reads(l, "cross");
 }
 
 /* ---- deepfm -------------------------------------------------------------- */
@@ -230,7 +176,7 @@ static ts_err add_counted(ts_layer_list *list, ts_layer_config **out,
  * The last layer reads b out of `all`: so gradients are added up in the order
  * in which earlier versions did. */
 static ts_err deepfm(ts_layer_list *list, const ts_config *c) {
-  const int32_t dim = c->tables[0].dim;
+  const int32_t dim = ts_table_whole(&c->tables[0])->dim;
   const bool dense = c->model.dense_features > 0;
   const int64_t bottom[2] = {c->model.deepfm_hidden, dim};
   const int64_t deep[1] = {c->model.deepfm_fm_dim};
@@ -239,29 +185,29 @@ static ts_err deepfm(ts_layer_list *list, const ts_config *c) {
   if (dense) {
     TS_DO(add_counted(list, &l, "bottom", bottom, 2, "dense_arch.model.{2i}",
                       "dense_arch"));
-    TS_DO(reads(l, "dense"));
+    TS_DO(ts_layer_reads(l, "dense"));
   }
-  TS_DO(add(list, &l, "all", "stack"));
+  TS_DO(ts_layer_list_add(list, &l, "all", "stack"));
   TS_DO(reads_all(l, c));
-  TS_DO(add(list, &l, "fm", "fm"));
+  TS_DO(ts_layer_list_add(list, &l, "fm", "fm"));
   set(l, "over", strcmp(c->model.deepfm_fm, "field") != 0);
-  *(bool *)option(l, "reduce") = true;
-  TS_DO(reads(l, "all"));
+  *(bool *)ts_layer_option(l, "reduce") = true;
+  TS_DO(ts_layer_reads(l, "all"));
   if (dense) {
-    TS_DO(add(list, &l, "b", "slice"));
+    TS_DO(ts_layer_list_add(list, &l, "b", "slice"));
     set(l, "to", 1);
-    TS_DO(reads(l, "all"));
+    TS_DO(ts_layer_reads(l, "all"));
   }
   TS_DO(add_counted(list, &l, "deep", deep, 1,
                     "inter_arch.deep_fm.dense_module.{2i}", "deep_fm"));
-  TS_DO(reads(l, "all"));
+  TS_DO(ts_layer_reads(l, "all"));
   const int64_t over[1] = {c->model.n_tasks};
   TS_DO(add_counted(list, &l, "over", over, 1, "over_arch.model.{2i}",
                     "over_arch"));
   set(l, "last_activation", 1 + TS_ACTIVATION_LINEAR);
-  if (dense) TS_DO(reads(l, "b"));
-  TS_DO(reads(l, "deep"));
-  return reads(l, "fm");
+  if (dense) TS_DO(ts_layer_reads(l, "b"));
+  TS_DO(ts_layer_reads(l, "deep"));
+  return ts_layer_reads(l, "fm");
 }
 
 /* ---- sparsenn ------------------------------------------------------------ */
@@ -273,11 +219,11 @@ static ts_err reads_tables(ts_layer_config *l, const ts_config *c,
   ts_str name = {0};
   for (int32_t t = 0; t < c->n_tables; t++)
     for (int32_t i = 0; i < c->tables[t].features.n; i++) {
-      if (c->tables[t].weighted != weighted) continue;
+      if (c->tables[t].weighted != weighted || c->tables[t].part) continue;
       ts_str_reset(&name);
       TS_TRY(ts_str_append(&name, "%s@%s", c->tables[t].features.item[i],
-                           c->tables[t].name));
-      TS_TRY(reads(l, name.text));
+                           ts_table_whole(&c->tables[t])->name));
+      TS_TRY(ts_layer_reads(l, name.text));
     }
 done:
   ts_str_reset(&name);
@@ -312,7 +258,7 @@ static ts_err sparsenn(ts_layer_list *list, const ts_config *c) {
   for (int32_t t = 0; t < c->n_tables; t++) any |= c->tables[t].weighted;
   if (!any) return reads_all(l, c);
   TS_DO(check_names(c));
-  if (c->model.dense_features) TS_DO(reads(l, "bottom"));
+  if (c->model.dense_features) TS_DO(ts_layer_reads(l, "bottom"));
   TS_DO(reads_tables(l, c, false));
   return reads_tables(l, c, true);
 }

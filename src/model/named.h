@@ -7,10 +7,21 @@
 #include "base/config.h"
 #include "base/err.h"
 
+/* Layers that the program makes (layer_list.c). */
 typedef struct ts_layer_list {
   ts_layer_config *item; /* (n) */
   int32_t n;
 } ts_layer_list;
+
+/* One more layer NAME of KIND with the deck's optimizer and options of zeros;
+ * NAME stays the caller's.  *OUT holds until the next one. */
+ts_err ts_layer_list_add(ts_layer_list *, ts_layer_config **out,
+                         const char *name, const char *kind);
+/* One more name in its `in`. */
+ts_err ts_layer_reads(ts_layer_config *, const char *name);
+/* The address of KEY's value, one of its kind, among the layer's options. */
+void *ts_layer_option(const ts_layer_config *, const char *key);
+void ts_layer_list_reset(ts_layer_list *);
 
 typedef struct ts_named {
   const char *kind;
@@ -28,4 +39,3 @@ typedef struct ts_named {
 
 /* That of model.kind; NULL where the deck has layers, or there is no such. */
 const ts_named *ts_named_of(const ts_config *);
-void ts_layer_list_reset(ts_layer_list *);

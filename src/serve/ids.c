@@ -59,7 +59,7 @@ static int64_t row_of_word(const ts_serve_feature *x, const char *word) {
  * table. */
 static int64_t row_of_number(const ts_serve_feature *x, ts_given *g) {
   const bool modulo = x->encoding == TS_SERVE_MODULO;
-  const uint64_t rows = (uint64_t)x->table->rows;
+  const uint64_t rows = (uint64_t)ts_table_whole(x->table)->rows;
   bool minus = g->number < 0;
   uint64_t n = minus ? 0 - (uint64_t)g->number : (uint64_t)g->number;
   if (g->text && !ts_str_whole(g->text, g->n_bytes, &minus, &n))

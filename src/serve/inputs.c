@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/clones.h"
+#include "base/compress.h"
 #include "base/mem.h"
 
 /* ---- bags ---------------------------------------------------------------- */
@@ -19,7 +20,7 @@ void ts_serve_bags_reset(ts_serve_bags *b) {
 }
 
 static ts_err bad(const ts_serve_feature *x, const tserve_bags *in, int64_t k) {
-  const ts_table_config *t = x->table;
+  const ts_table_config *t = ts_table_whole(x->table);
   if (in->words && ts_table_is_dynamic(t))
     return ts_fail(TS_ERR_DATA,
                    "feature %s: \"%.80s\", id %lld of the batch, is no id of "
@@ -221,10 +222,39 @@ static ts_err take(ts_serve_bags *b, const ts_serve_state *s, int32_t f,
   return TS_OK;
 }
 
+/* Rows of the part of a table that the feature's is. */
+static ts_err take_part(ts_serve_bags *b, const ts_serve_feature *x) {
+  int64_t to = 0;
+  if (!b->ones && ts_part_wants_ones(x->table))
+    for (int64_t i = 0; i < b->n; i++)
+      if (b->offsets[i + 1] - b->offsets[i] > 1)
+        return ts_fail(TS_ERR_DATA,
+                       "feature %s: sample %lld of the batch has %lld ids, "
+                       "table %s takes one",
+                       x->name, (long long)i,
+                       (long long)(b->offsets[i + 1] - b->offsets[i]),
+                       x->table->whole->name);
+  ts_part_map(x->table, b->rows, b->n_ids);
+  if (!ts_compress_of(x->table)->leaves_out) return TS_OK;
+  for (int64_t i = 0, k = 0; i < b->n; i++) {
+    for (; k < b->offsets[i + 1]; k++) {
+      if (b->rows[k] < 0) continue;
+      b->rows[to] = b->rows[k];
+      if (b->weights) b->weights[to] = b->weights[k];
+      to++;
+    }
+    b->offsets[i + 1] = to;
+    b->ones = b->ones && to == i + 1;
+  }
+  b->n_ids = to;
+  return TS_OK;
+}
+
 ts_err ts_serve_bags_take(ts_serve_bags *b, const ts_serve_state *s, int32_t f,
                           const tserve_bags *in, int64_t first, int64_t n) {
   const ts_serve_feature *x = &s->feature[f];
   TS_DO(take(b, s, f, in, first, n));
+  if (x->table->whole && !x->is_times) TS_DO(take_part(b, x));
   if (x->keys && !x->is_times) ts_serve_keys_find(x->keys, b->rows, b->n_ids);
   return TS_OK;
 }

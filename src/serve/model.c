@@ -182,7 +182,7 @@ int32_t tserve_vector_dim(const tserve_model *m, int32_t i) {
 int64_t tserve_rows(tserve_model *m, int32_t i) {
   if (i < 0 || i >= m->face.n_features) return 0;
   ts_serve_state *s = now(m);
-  const int64_t rows = s->feature[i].table->rows;
+  const int64_t rows = ts_table_whole(s->feature[i].table)->rows;
   ts_serve_state_release(s);
   return rows;
 }

@@ -34,7 +34,5 @@ bool ts_sharding_same_parts(const ts_table_plan *x, const ts_table_plan *y) {
 }
 
 bool ts_ids_alike(const ts_table_config *x, const ts_table_config *y) {
-  return x->rows == y->rows && x->capacity == y->capacity &&
-         x->weighted == y->weighted &&
-         (x->max_length > 0) == (y->max_length > 0);
+  return ts_table_same_ids(x, y) && (x->max_length > 0) == (y->max_length > 0);
 }

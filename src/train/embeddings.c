@@ -82,6 +82,13 @@ static ts_err find_feature(ts_embedding *e, const ts_config *c,
   const int32_t k = ts_feature_find(c, name);
   if (k < 0) return unknown(c, name);
   const ts_table_config *t = ts_feature_table(c, k, NULL);
+  if (t->whole)
+    return ts_fail(
+        TS_ERR_USAGE,
+        "--embeddings: feature %s is of table %s, which has compress "
+        "and so no row of an id's own; `tessera export` writes the "
+        "rows of its parts",
+        name, t->whole->name);
   *e = (ts_embedding){
       .feature = name, .table = t, .number = k, .n = t->rows, .width = 1};
   snprintf(e->group, sizeof e->group, "embeddings/%.480s", name);

@@ -137,6 +137,21 @@ static ts_err one_sided(ts_matching *m, const ts_table_config *c, bool here) {
   return TS_OK;
 }
 
+/* A part's row is of several words: it is of the same ones there where words
+ * have the same numbers. */
+static ts_err match_part(const ts_matching *m, const ts_table_config *c,
+                         const ts_words *here, const ts_words *there) {
+  bool same = here->n == there->n;
+  for (int64_t i = 0; same && i < here->n; i++)
+    same = !strcmp(ts_words_at(here, i), ts_words_at(there, i));
+  if (same) return TS_OK;
+  return ts_fail(TS_ERR_CKPT,
+                 "%s: table %s has compress, and its words are others there "
+                 "than here: its rows, which are of several words each, can't "
+                 "be matched by word",
+                 m->path, c->whole->name);
+}
+
 /* Table C, whose features are those from FIRST on. */
 static ts_err match_table(ts_matching *m, const ts_table_config *c,
                           int32_t first, ts_ckpt_item *item) {
@@ -154,7 +169,10 @@ static ts_err match_table(ts_matching *m, const ts_table_config *c,
                      "ids, and those of a vocabulary are other words' in %s",
                      c->name, m->path);
     if (is_here != is_there) return one_sided(m, c, is_here);
-    if (is_here) TS_DO(match_feature(m, c, item, &here, &there, &n));
+    if (is_here && c->whole)
+      TS_DO(match_part(m, c, &here, &there));
+    else if (is_here)
+      TS_DO(match_feature(m, c, item, &here, &there, &n));
   }
   return item->from ? note_table(m, c, item, here.n, n) : TS_OK;
 }

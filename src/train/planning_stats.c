@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/compress.h"
 #include "base/mem.h"
 #include "base/tasks.h"
 #include "io/batch_store.h"
@@ -69,10 +70,17 @@ done:
   return err;
 }
 
-/* Ids of a dynamic table are no rows: their keys spread over as many. */
-static void take_keys(ts_sampled *s, const ts_table_config *t) {
+/* Ids of a dynamic table are no rows: their keys spread over as many; those of
+ * a table's parts are once they are mapped. */
+static void take_rows(ts_sampled *s, const ts_table_config *t) {
+  int64_t n = 0;
   for (int64_t k = 0; ts_table_is_dynamic(t) && k < s->n_ids; k++)
     s->ids[k] = (int64_t)(ts_index_key(s->ids[k]) % (uint64_t)t->rows);
+  if (!t->whole) return;
+  ts_part_map(t, s->ids, s->n_ids);
+  for (int64_t k = 0; k < s->n_ids; k++)
+    if (s->ids[k] >= 0) s->ids[n++] = s->ids[k];
+  s->n_ids = n;
 }
 
 static ts_err count_features(ts_plan_stats *stats, ts_source *src) {
@@ -84,7 +92,7 @@ static ts_err count_features(ts_plan_stats *stats, ts_source *src) {
   for (int32_t f = 0; f < n; f++)
     if (of[f].n_bags && f != ts_feature_of_times(src->config)) {
       const ts_table_config *t = ts_feature_table(src->config, f, NULL);
-      take_keys(&of[f], t);
+      take_rows(&of[f], t);
       TS_TRY(ts_plan_stats_count(&stats[f], t->rows, of[f].ids, of[f].n_ids,
                                  of[f].n_bags));
     }

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/compress.h"
 #include "dense/param_optim.h"
 #include "io/checkpoint.h"
 #include "io/deck.h"
@@ -38,7 +39,8 @@ static ts_err take_kept(const ts_config *c, const char *path, bool all) {
   for (int32_t i = 0; i < c->n_tables; i++) {
     ts_table_config *t = &c->tables[i];
     const ts_table_config *old = find(kept, t->name);
-    if (old && t->rows == TS_ROWS_AUTO) t->rows = old->rows;
+    if (old && t->rows == TS_ROWS_AUTO)
+      ts_table_ids_are(t, ts_table_whole(old)->rows);
   }
 done:
   ts_deck_destroy(kept);
@@ -58,7 +60,9 @@ static ts_err take_tensors(const ts_config *c, const char *path) {
     TS_TRY(ts_param_table_name(&name, t));
     const ts_tensor *x = ts_tensors_find(f, name.text, false);
     if (!x) x = ts_tensors_find(f, name.text, true);
-    if (x && x->n_dims == 2 && x->dims[0] > 0 && t->rows == TS_ROWS_AUTO)
+    /* Nothing says how many ids rows of parts stand for. */
+    if (x && x->n_dims == 2 && x->dims[0] > 0 && t->rows == TS_ROWS_AUTO &&
+        !t->whole)
       t->rows = x->dims[0];
   }
 done:

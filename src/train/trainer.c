@@ -148,12 +148,14 @@ static ts_err check_config(const ts_trainer *t) {
           "optimizer.clip_norm is of the dense parameters alone: table "
           "%s of optimizer \"none\" would not be clipped with them",
           table->name);
-    if (model && !model->any_dims && table->dim != c->tables[0].dim)
+    const ts_table_config *whole = ts_table_whole(table),
+                          *first = ts_table_whole(&c->tables[0]);
+    if (model && !model->any_dims && whole->dim != first->dim)
       return ts_fail(TS_ERR_DECK,
                      "table %s has dim %d, table %s has dim %d: model %s takes "
                      "one dim for all tables",
-                     table->name, table->dim, c->tables[0].name,
-                     c->tables[0].dim, c->model.kind);
+                     whole->name, whole->dim, first->name, first->dim,
+                     c->model.kind);
   }
   if (t->global_batch > INT32_MAX / 2)
     return ts_fail(TS_ERR_DECK,

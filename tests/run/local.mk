@@ -12,6 +12,7 @@ dist_check_SCRIPTS += tests/run/async.sh \
   tests/run/columns.sh \
   tests/run/commands.sh \
   tests/run/compare.sh \
+  tests/run/compress.sh \
   tests/run/context.sh \
   tests/run/convert_sequences.sh \
   tests/run/csv.sh \
@@ -81,7 +82,7 @@ dist_check_SCRIPTS += tests/run/async.sh \
   tests/run/validation.sh \
   tests/run/watchdog.sh \
   tests/run/weights.sh
-EXTRA_DIST += tests/run/golden_losses.txt tests/run/evict.py tests/run/top.py tests/run/convert_sequences.py tests/run/items.py tests/run/negatives.py tests/run/npy.py tests/run/parquet.py tests/run/parquet_find.sh tests/run/topk.py tests/run/item_tower.py tests/run/outputs.py tests/run/parity.py \
+EXTRA_DIST += tests/run/golden_losses.txt tests/run/compress.py tests/run/evict.py tests/run/top.py tests/run/convert_sequences.py tests/run/items.py tests/run/negatives.py tests/run/npy.py tests/run/parquet.py tests/run/parquet_find.sh tests/run/topk.py tests/run/item_tower.py tests/run/outputs.py tests/run/parity.py \
   tests/run/headers.py tests/run/machine_code.py tests/kernels/machine_code.txt
 EXTRA_DIST += tests/oracle/cases tests/oracle/exported.py tests/oracle/make.py tests/oracle/models.py tests/oracle/sequences.py
 
