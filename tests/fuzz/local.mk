@@ -16,7 +16,7 @@ fuzz_common = fuzz/tests/fuzz/fuzz.o fuzz/tests/fuzz/hdf5_edit.o
 EXTRA_DIST += tests/fuzz tests/support/tsan.supp
 FUZZ_COMPILE = OMPI_CC="$(FUZZ_CC)" MPICH_CC="$(FUZZ_CC)" $(CC) $(DEFS) -I. \
   -I$(srcdir)/tests/fuzz/single $(AM_CPPFLAGS) $(CPPFLAGS) \
-  -std=gnu11 -D_GNU_SOURCE -g -O1 -fno-omit-frame-pointer \
+  -std=gnu11 -D_GNU_SOURCE -g1 -O1 -fno-omit-frame-pointer \
   -fsanitize=address,undefined -fno-sanitize-recover=undefined \
   -fno-sanitize=nonnull-attribute -Wno-unknown-pragmas
 
@@ -31,7 +31,7 @@ fuzz/fuzz_%: fuzz/tests/fuzz/fuzz_%.o $(fuzz_common) fuzz/libfuzz.a libtessera.a
 fuzz/io/parquet.so: io/parquet.cc
 	@$(MKDIR_P) $(@D)
 	$(AM_V_CXX)$(subst clang,clang++,$(FUZZ_CC)) -I. $(AM_CPPFLAGS) $(ARROW_CXXFLAGS) \
-	  -g -O1 -fPIC -fsanitize=address,undefined -fno-sanitize=vptr,function -fno-sanitize-recover=undefined \
+	  -g1 -O1 -fPIC -fsanitize=address,undefined -fno-sanitize=vptr,function -fno-sanitize-recover=undefined \
 	  -fsanitize=fuzzer-no-link -MD -MP -MF fuzz/io/parquet.d -shared -o $@ $(srcdir)/io/parquet.cc $(ARROW_LIBS)
 fuzz/fuzz_parquet: fuzz/io/parquet.so
 -include fuzz/io/parquet.d

@@ -5,6 +5,7 @@
 # parts stand for, and the kernel computes.
 # What `make` has built is used where the diffs leave it alone.  seconds: 60
 . "$srcdir/tests/support/common.sh"
+[ -z "${TESSERA_SANITIZED:-}" ] || { echo "runs without sanitizers only: what it adds is of the diffs"; exit 77; }
 command -v patch > "$work/which" || { echo "needs patch"; exit 77; }
 copy=$work/copy
 mkdir "$copy"
