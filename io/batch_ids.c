@@ -54,7 +54,8 @@ static ts_err drop_bad(ts_source *src, ts_batch_store *s, int32_t f,
                        int64_t rows) {
   const int64_t n = s->batch.kjt.features[f].n_ids;
   TS_DO(leave_out(s, f, rows));
-  const int64_t dropped = n - s->batch.kjt.features[f].n_ids;
+  const bool again = !ts_table_is_first(s->of[f].table); /* in a part */
+  const int64_t dropped = again ? 0 : n - s->batch.kjt.features[f].n_ids;
   s->batch.n_bad_ids += dropped;
   src->n_bad_ids += dropped;
   return TS_OK;
@@ -93,12 +94,12 @@ static ts_err check_ones(const ts_batch_store *s, int32_t f) {
   for (int32_t b = 0; b < s->batch.n; b++)
     if (ts_jagged_length(j, b) > 1)
       return ts_fail(TS_ERR_DATA,
-                     "feature %s has a sample with %d ids: compress.combine = "
-                     "\"multiply\" of table %s takes one; \"add\" and "
-                     "\"concat\" take any number, and so does pooling = "
-                     "\"none\"",
-                     s->of[f].name, (int)ts_jagged_length(j, b),
-                     t->whole->name);
+                     "feature %s: sample %d of the %d that a rank has read has "
+                     "%d ids: compress.combine = \"multiply\" of table %s "
+                     "takes one; \"add\" and \"concat\" take any number, and "
+                     "so does pooling = \"none\"",
+                     s->of[f].name, (int)b + 1, (int)s->batch.n,
+                     (int)ts_jagged_length(j, b), t->whole->name);
   return TS_OK;
 }
 

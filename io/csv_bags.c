@@ -52,6 +52,7 @@ static ts_err bad_id(ts_csv *s, ts_batch_store *to, int32_t feature,
         (long long)t->rows,
         full ? " (data.max_bad is reached)"
              : "; data.on_bad_id = \"drop\" leaves such ids out");
+  if (!ts_table_is_first(to->of[feature].table)) return TS_OK;
   s->base.n_bad_ids++;
   to->batch.n_bad_ids++;
   return TS_OK;

@@ -69,7 +69,7 @@ static void check_names(ts_deck *d, bool features) {
 }
 
 static void check_table(ts_deck *d, int32_t t, int n_before) {
-  const ts_table_config *x = &d->config->tables[t];
+  const ts_table_config *x = ts_table_whole(&d->config->tables[t]);
   const config_setting_t *s = d->origin[t];
   const char *name = x->name ? x->name : "";
   if (!x->rows && !(n_before && ts_deck_at(s, "rows")))
@@ -92,7 +92,7 @@ static void check_table(ts_deck *d, int32_t t, int n_before) {
 }
 
 static void check_processor(ts_deck *d, int32_t t) {
-  const ts_table_config *x = &d->config->tables[t];
+  const ts_table_config *x = ts_table_whole(&d->config->tables[t]);
   const config_setting_t *s = d->origin[t];
   const char *name = x->name ? x->name : "";
   if (!x->feature_processor || strcmp(x->feature_processor, "none") == 0) {
@@ -121,7 +121,7 @@ static void check_processor(ts_deck *d, int32_t t) {
 }
 
 static void check_tier(ts_deck *d, int32_t t) {
-  const ts_table_config *x = &d->config->tables[t];
+  const ts_table_config *x = ts_table_whole(&d->config->tables[t]);
   const config_setting_t *s = d->origin[t];
   const char *dir = d->config->run.tier_dir;
   const char *name = x->name ? x->name : "";
@@ -134,7 +134,7 @@ static void check_tier(ts_deck *d, int32_t t) {
 }
 
 static void check_init(ts_deck *d, int32_t t) {
-  const ts_table_config *x = &d->config->tables[t];
+  const ts_table_config *x = ts_table_whole(&d->config->tables[t]);
   const char *name = x->name ? x->name : "";
   if (!x->init_kind || !x->init_path) return; /* broken */
   const bool file = !strcmp(x->init_kind, "file");
@@ -218,6 +218,7 @@ static void check_tables(ts_deck *d) {
     ts_deck_error(d, NULL, "there are no tables");
   for (int32_t t = 0; t < d->config->n_tables; t++) {
     ts_deck_check_dynamic(d, t);
+    if (!ts_table_is_first(&d->config->tables[t])) continue; /* said before */
     check_table(d, t, n_before);
     check_processor(d, t);
     check_tier(d, t);

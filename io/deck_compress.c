@@ -15,6 +15,11 @@ static const char *refused(const ts_table_config *t,
     return "rows = \"dynamic\" has no number of ids to compress";
   if (t->init_kind && !strcmp(t->init_kind, "file"))
     return "init.kind \"file\" has a row for each id, which its parts lack";
+  if (t->max_length > 0)
+    return "compress takes no feature_processor: each part would have weights "
+           "of its own";
+  if (t->max_norm > 0)
+    return "compress takes no max_norm, which would be of its parts' rows";
   return ops->lacks(t);
 }
 
@@ -69,12 +74,33 @@ static void split(ts_deck *d, int32_t t, const ts_compress_ops *ops) {
   }
 }
 
+void ts_deck_no_compress(ts_table_config *t) {
+  for (int i = 0; i < ts_schema_n; i++) {
+    const ts_key *k = &ts_schema[i];
+    void *to = (char *)t + k->offset;
+    if (k->scope != TS_SCOPE_TABLE || strncmp(k->path, "compress.", 9) != 0)
+      continue;
+    ts_deck_value_free(k, to);
+  }
+  memset(&t->compress, 0, sizeof t->compress);
+  ts_deck_set_text(&t->compress.kind, "none", "");
+  ts_deck_set_text(&t->compress.combine, "multiply", "");
+}
+
+/* Its own group says that it has none, whatever table_defaults say. */
+static bool says_none(const ts_deck *d, int32_t t) {
+  const ts_table_config *x = &d->config->tables[t];
+  return !strcmp(x->compress.kind, "none") &&
+         ts_deck_at(d->origin[t], "compress.kind");
+}
+
 void ts_deck_compress(ts_deck *d) {
   const int32_t n = d->config->n_tables;
   for (int32_t t = 0; t < n; t++) {
     const ts_table_config *x = &d->config->tables[t];
     const char *of;
     if (!x->compress.kind || !x->compress.combine || !x->name) continue;
+    if (says_none(d, t)) ts_deck_no_compress(&d->config->tables[t]);
     const char *key = stray(x, &of);
     if (key)
       ts_deck_error(

@@ -81,6 +81,8 @@ void ts_deck_set_text(char **to, const char *a, const char *b);
 /* deck_compress.c: tables with compress become their parts, the first in their
  * place, the others behind all. */
 void ts_deck_compress(ts_deck *);
+/* T, whose texts and lists are its own, has none. */
+void ts_deck_no_compress(ts_table_config *t);
 /* Outputs, figures and the like that need a row for each id of a table. */
 void ts_deck_check_parts(ts_deck *);
 

@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/compress.h"
 #include "base/hash.h"
 #include "base/mem.h"
 #include "io/deck_impl.h"

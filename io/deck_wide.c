@@ -65,7 +65,7 @@ static void make_wide(ts_table_config *to, const ts_table_config *from) {
   ts_deck_set_text(&to->name, from->name, "_wide");
   ts_deck_set_text(&to->group, "wide", "");
   ts_deck_set_text(&to->feature_processor, "none", "");
-  ts_deck_set_text(&to->compress.kind, "none", "");
+  ts_deck_no_compress(to);
   if (to->init_kind && !strcmp(to->init_kind, "file"))
     ts_deck_set_text(&to->init_kind, "uniform", ""); /* its rows are wider */
   to->max_length = 0;

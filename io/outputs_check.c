@@ -135,8 +135,8 @@ static void check_target(ts_deck *d, const config_setting_t *s,
   const ts_table_config *t = ts_feature_table(c, f, NULL);
   for (int32_t i = 0; i < ts_feature_count(c); i++) {
     const char *name;
-    (void)ts_feature_table(c, i, &name);
-    n += !strcmp(name, x->target);
+    const bool first = ts_table_is_first(ts_feature_table(c, i, &name));
+    n += first && !strcmp(name, x->target);
   }
   if (n > 1)
     ts_deck_error(d, s,
@@ -180,12 +180,13 @@ static void check_exclude(ts_deck *d, const config_setting_t *s,
     }
     const ts_table_config *t = ts_feature_table(c, f, NULL);
     const ts_table_config *items = own < 0 ? t : ts_feature_table(c, own, NULL);
-    if (t->rows != items->rows)
+    if (ts_table_whole(t)->rows != ts_table_whole(items)->rows)
       ts_deck_error(d, s,
                     "model.outputs: exclude of \"%.80s\": \"%.80s\" is of "
                     "table %.80s, whose rows are not as many as table %.80s "
                     "has: its ids are no items",
-                    x->name, x->exclude.item[i], t->name, items->name);
+                    x->name, x->exclude.item[i], ts_table_whole(t)->name,
+                    ts_table_whole(items)->name);
   }
 }
 
@@ -211,8 +212,8 @@ static const char *lacks(const ts_config *c, const ts_task_config *x,
   const ts_table_config *own = ts_feature_table(c, target, NULL);
   for (int32_t i = 0; i < ts_feature_count(c); i++) {
     const char *other;
-    (void)ts_feature_table(c, i, &other);
-    n += !strcmp(name, other);
+    const bool first = ts_table_is_first(ts_feature_table(c, i, &other));
+    n += first && !strcmp(name, other);
   }
   if (n > 1) return "to be in one table";
   if (!strcmp(name, x->target)) return "to be another feature than target";

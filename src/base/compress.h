@@ -3,7 +3,7 @@
  * A table with the key compress is trained as several tables, its parts, each
  * smaller, which have its features: an id is a row of each part, or of none.
  * Lookups, updates, sharding and checkpoints know the parts alone; ids become
- * their rows when a batch is read (io/batch_parts.c, serve/inputs.c), and
+ * their rows when a batch is read (io/batch_ids.c, serve/inputs.c), and
  * layers that the graph adds make the table's row of the parts' rows
  * (model/graph_parts.c).  So a kind is a file in compress/ and a line in
  * compress.c.  All of it is Local. */
@@ -51,7 +51,3 @@ void ts_part_map(const ts_table_config *t, int64_t *ids, int64_t n);
 void ts_table_ids_are(ts_table_config *t, int64_t ids);
 /* Bags of part T have one id at most: rows' sums can't be multiplied. */
 bool ts_part_wants_ones(const ts_table_config *t);
-/* The first part of each whole table, and every table that is no part. */
-static inline bool ts_table_is_first(const ts_table_config *t) {
-  return !t->part;
-}

@@ -23,8 +23,10 @@ bool ts_feature_is(const ts_table_config *t, int32_t i, const char *name) {
   const char *feature = t->features.item[i];
   const size_t n = strlen(feature);
   if (strncmp(name, feature, n) != 0) return false;
-  return !name[n] ||
-         (name[n] == '@' && t->name && !strcmp(name + n + 1, t->name));
+  if (!name[n]) return true;
+  if (name[n] != '@' || !t->name) return false;
+  return !strcmp(name + n + 1, t->name) ||
+         !strcmp(name + n + 1, ts_table_whole(t)->name);
 }
 
 int32_t ts_feature_find(const ts_config *c, const char *name) {

@@ -12,7 +12,8 @@
 const ts_table_config *ts_feature_table(const ts_config *, int32_t f,
                                         const char **name);
 int32_t ts_feature_count(const ts_config *);
-/* NAME is that of feature I of table T: "f", or "f@t". */
+/* NAME is that of feature I of table T: "f", or "f@t", T being t or a part of
+ * it. */
 bool ts_feature_is(const ts_table_config *t, int32_t i, const char *name);
 /* The first feature called NAME, or the one of table T that is called
  * "NAME@T"; -1: there is none. */

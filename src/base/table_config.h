@@ -159,10 +159,21 @@ static inline const ts_table_config *ts_table_whole(const ts_table_config *t) {
   return t->whole ? t->whole : t;
 }
 
+/* It is no part, or the first one of its table. */
+static inline bool ts_table_is_first(const ts_table_config *t) {
+  return !t->part;
+}
+
 /* Ids of the table are in [0, this), or TS_ROWS_DYNAMIC. */
 static inline int64_t ts_table_ids(const ts_table_config *t) {
   if (ts_table_is_dynamic(t)) return TS_ROWS_DYNAMIC;
   return ts_table_whole(t)->rows;
+}
+
+/* The same of rows, which ids of a part have become. */
+static inline int64_t ts_table_row_ids(const ts_table_config *t) {
+  if (ts_table_is_dynamic(t)) return TS_ROWS_DYNAMIC;
+  return t->rows;
 }
 
 /* A feature of both has the same ids in X as in Y. */

@@ -27,10 +27,12 @@
 typedef struct ts_graph {
   ts_model base;
   ts_model_spec spec;
-  ts_layer_list list;  /* the deck's, or .. */
-  ts_layer_list made;  /* .. what model.kind stands for; and */
-  ts_layer_list parts; /* .. before them, layers of tables' parts */
-  void **kept;         /* (n_kept) names, and lists of them */
+  ts_layer_list list;   /* the deck's, or .. */
+  ts_layer_list made;   /* .. what model.kind stands for; and */
+  ts_layer_list parts;  /* .. before them, layers of tables' parts */
+  const char **task_in; /* (n_tasks) what `in` of outputs is called then;
+                           NULL: as the deck says */
+  void **kept;          /* (n_kept) names, and lists of them */
   int32_t n_kept;
   ts_device *device;  /* NULL: a plan alone */
   ts_layer **layers;  /* (n) in running order, with those the graph adds */
@@ -103,6 +105,8 @@ void ts_graph_free_tokens(ts_graph *);
 /* Layers of the tables' parts come before the list's, which read them in the
  * tables' place. */
 ts_err ts_graph_parts(ts_graph *);
+/* What output K reads; NULL or "": the last layer. */
+const char *ts_graph_task_in(const ts_graph *, int32_t k);
 /* The group of the inputs that NAME, "embeddings" or "fields", with ":GROUP" or
  * without, stands for; NULL: another name. */
 const char *ts_graph_group_of(const char *name);

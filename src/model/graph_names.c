@@ -17,7 +17,8 @@ static int32_t n_tables_of(const ts_config *c, const char *feature) {
   int32_t n = 0;
   for (int32_t t = 0; t < c->n_tables; t++)
     for (int32_t i = 0; i < c->tables[t].features.n; i++)
-      n += !strcmp(c->tables[t].features.item[i], feature);
+      n += ts_table_is_first(&c->tables[t]) &&
+           !strcmp(c->tables[t].features.item[i], feature);
   return n;
 }
 
@@ -150,7 +151,7 @@ ts_err ts_graph_count_reads(ts_graph *g) {
     for (int k = 0; k < TS_ROLE_COUNT; k++) TS_DO(count(g, names[k]));
   }
   for (int32_t k = 0; k < c->model.n_tasks; k++) {
-    char *in = c->model.tasks[k].in;
+    char *in = (char *)ts_graph_task_in(g, k);
     if (in && *in) TS_DO(count(g, &(ts_strings){&in, 1}));
   }
   return TS_OK;

@@ -54,7 +54,7 @@ static ts_err find_logits(ts_graph *g) {
                    "it is the last one and gives a row for each token: a loss "
                    "takes one for each sample, which kind pool makes of them");
   for (int32_t k = 0; k < c->model.n_tasks; k++) {
-    const char *in = c->model.tasks[k].in;
+    const char *in = ts_graph_task_in(g, k);
     bool skip = false;
     v[k] = &last->out[0];
     if (in && *in && g->made.n)

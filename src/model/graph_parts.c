@@ -88,6 +88,7 @@ static ts_err project(ts_parts *x, const char **out,
   }
   if (f->n == 1) return TS_OK;
   TS_DO(name_of(x->g, out, name, "@project@", part->name));
+  if (is_made(x, *out)) return TS_OK;
   TS_DO(ts_layer_list_add(x->made, &l, *out, "slice"));
   *(int32_t *)ts_layer_option(l, "from") = i;
   *(int32_t *)ts_layer_option(l, "to") = i + 1;
@@ -273,6 +274,27 @@ static ts_err read_all(ts_parts *x, ts_layer_config *all) {
   return TS_OK;
 }
 
+static ts_err read_outputs(ts_parts *x) {
+  ts_graph *g = x->g;
+  ts_strings to = {0};
+  ts_err err = TS_OK;
+  const int32_t n = x->config->model.n_tasks;
+  TS_DO(ts_mem_many(g->task_in, n, DENSE));
+  for (int32_t k = 0; k < n; k++) {
+    const char *in = x->config->model.tasks[k].in;
+    if (in && *in) TS_TRY(read_name(x, &to, in));
+    g->task_in[k] = to.n ? to.item[0] : in;
+    to.n = 0;
+  }
+done:
+  ts_mem_free(to.item);
+  return err;
+}
+
+const char *ts_graph_task_in(const ts_graph *g, int32_t k) {
+  return g->task_in ? g->task_in[k] : g->spec.config->model.tasks[k].in;
+}
+
 ts_err ts_graph_parts(ts_graph *g) {
   ts_err err = TS_OK;
   ts_layer_config *all = NULL, *joined = NULL;
@@ -284,6 +306,7 @@ ts_err ts_graph_parts(ts_graph *g) {
   if (!any) return TS_OK;
   TS_TRY(ts_mem_many(all, n, DENSE));
   TS_TRY(read_all(&x, all));
+  TS_TRY(read_outputs(&x));
   TS_TRY(ts_mem_many(joined, n + g->parts.n, DENSE));
   if (g->parts.n)
     memcpy(joined, g->parts.item, (size_t)g->parts.n * sizeof *joined);

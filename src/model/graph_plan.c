@@ -32,7 +32,7 @@ void ts_graph_reset(ts_graph *g) {
   ts_layer_list_reset(&g->made);
   ts_layer_list_reset(&g->parts);
   for (int32_t k = 0; k < g->n_kept; k++) ts_mem_free(g->kept[k]);
-  ts_mem_free(g->kept);
+  ts_mem_free_all(g->kept, g->task_in);
   ts_arrays_reset(&g->arrays);
 }
 

@@ -11,7 +11,8 @@ void ts_face_reset(ts_face *f) {
     ts_mem_free(f->feature[i]);
   for (int32_t i = 0; f->output && i < f->n_outputs; i++)
     ts_mem_free(f->output[i]);
-  ts_mem_free_all(f->feature, f->dim, f->output, f->vector_dim, f->tower);
+  ts_mem_free_all(f->feature, f->dim, f->at, f->output, f->vector_dim,
+                  f->tower);
   *f = (ts_face){0};
 }
 
@@ -33,13 +34,17 @@ static ts_err face_outputs(ts_face *f, const ts_serve_state *s) {
 
 ts_err ts_face_take(ts_face *f, const ts_serve_state *s) {
   *f = (ts_face){.n_dense = s->config->model.dense_features,
-                 .n_features = s->n_features,
+                 .n_features = s->n_given,
                  .n_outputs = s->n_outputs};
-  TS_DO(ts_mem_many(f->feature, s->n_features, MISC));
-  TS_DO(ts_mem_many(f->dim, s->n_features, MISC));
-  for (int32_t i = 0; i < s->n_features; i++) {
-    TS_DO(ts_mem_strdup(&f->feature[i], s->feature[i].name));
-    f->dim[i] = s->feature[i].table->dim;
+  TS_DO(ts_mem_many(f->feature, s->n_given, MISC));
+  TS_DO(ts_mem_many(f->dim, s->n_given, MISC));
+  TS_DO(ts_mem_many(f->at, s->n_given, MISC));
+  for (int32_t k = 0; k < s->n_features; k++) {
+    const ts_serve_feature *x = &s->feature[k];
+    if (!ts_table_is_first(x->table)) continue;
+    TS_DO(ts_mem_strdup(&f->feature[x->given], x->name));
+    f->dim[x->given] = ts_table_whole(x->table)->dim;
+    f->at[x->given] = k;
   }
   return face_outputs(f, s);
 }

@@ -8,6 +8,7 @@ typedef struct ts_face {
   int32_t n_dense, n_features, n_outputs;
   char **feature;      /* (n_features) */
   int32_t *dim;        /* (n_features) */
+  int32_t *at;         /* (n_features) the state's; that of a first part */
   char **output;       /* (n_outputs) */
   int32_t *vector_dim; /* (n_outputs) 0: not over items */
   bool *tower;         /* (n_outputs) layers make its items */

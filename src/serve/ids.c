@@ -182,7 +182,7 @@ static int64_t criteo_row(const ts_serve_feature *x, ts_given *g) {
     id = (uint32_t)(ts_mix64((id + step) ^ x->start) >> 32);
   const bool as_it_is =
       x->encoding == TS_SERVE_PLAIN || ts_table_is_dynamic(x->table);
-  return as_it_is ? id : (int64_t)(id % x->table->rows);
+  return as_it_is ? id : (int64_t)(id % ts_table_whole(x->table)->rows);
 }
 
 static int64_t number_row(const ts_serve_feature *x, ts_given *g) {

@@ -182,7 +182,7 @@ int32_t tserve_vector_dim(const tserve_model *m, int32_t i) {
 int64_t tserve_rows(tserve_model *m, int32_t i) {
   if (i < 0 || i >= m->face.n_features) return 0;
   ts_serve_state *s = now(m);
-  const int64_t rows = ts_table_whole(s->feature[i].table)->rows;
+  const int64_t rows = ts_table_whole(s->feature[m->face.at[i]].table)->rows;
   ts_serve_state_release(s);
   return rows;
 }
@@ -190,7 +190,7 @@ int64_t tserve_rows(tserve_model *m, int32_t i) {
 int64_t tserve_id(tserve_model *m, int32_t i, int64_t row) {
   if (i < 0 || i >= m->face.n_features) return row;
   ts_serve_state *s = now(m);
-  const ts_serve_keys *k = s->feature[i].keys;
+  const ts_serve_keys *k = s->feature[m->face.at[i]].keys;
   const int64_t id = k ? ts_serve_keys_id(k, row) : row;
   ts_serve_state_release(s);
   return id;

@@ -187,6 +187,12 @@ static ts_err look_up(ts_scorer *s, int32_t f, bool same, int64_t n) {
   return TS_OK;
 }
 
+/* What IN has for feature F. */
+static const tserve_bags *given(const ts_scorer *s, const tserve_batch *in,
+                                int32_t f) {
+  return &in->features[s->state->feature[f].given];
+}
+
 /* ---- a piece ------------------------------------------------------------- */
 
 /* Samples have no targets: what they would be compared with is asked for
@@ -207,7 +213,7 @@ static ts_err take_inputs(ts_scorer *s, const tserve_batch *in, int64_t first,
     TS_DO(ts_serve_dense_take(s->dense, state, in, first, n));
   for (int32_t f = 0; f < s->n_features; f++) {
     const bool skip = !items && is_target(state->config, f);
-    const tserve_bags *own = skip ? &none : &in->features[f];
+    const tserve_bags *own = skip ? &none : given(s, in, f);
     TS_DO(ts_serve_bags_take(&s->bags[f], state, f, own, first, n));
     TS_DO(see_tokens(s, f, own->same, n));
     s->stride[f] = state->feature[f].table->dim;
@@ -219,7 +225,7 @@ static ts_err take_inputs(ts_scorer *s, const tserve_batch *in, int64_t first,
 static ts_err look_up_all(ts_scorer *s, const tserve_batch *in, int64_t n) {
   const ts_graph *g = (const ts_graph *)s->model;
   for (int32_t f = 0; f < s->n_features; f++)
-    if (g->n_reads[f]) TS_DO(look_up(s, f, in->features[f].same, n));
+    if (g->n_reads[f]) TS_DO(look_up(s, f, given(s, in, f)->same, n));
   return TS_OK;
 }
 

@@ -260,12 +260,29 @@ static ts_err set_mask(ts_serve_state *s, const ts_task_config *x) {
   return ts_serve_wrong(&s->file, "deck");
 }
 
+/* Features of the parts of a table are given once. */
+static void number_given(ts_serve_state *s) {
+  ts_serve_feature *x = s->feature;
+  for (int32_t f = 0; f < s->n_features; f++) {
+    int32_t g = 0;
+    if (ts_table_is_first(x[f].table)) {
+      x[f].given = s->n_given++;
+      continue;
+    }
+    while (x[g].table->whole != x[f].table->whole ||
+           strcmp(x[g].name, x[f].name) != 0)
+      g++;
+    x[f].given = x[g].given;
+  }
+}
+
 static ts_err set_features(ts_serve_state *s) {
   const ts_config *c = s->config;
   s->n_features = ts_feature_count(c);
   TS_DO(ts_mem_many(s->feature, s->n_features, MISC));
   for (int32_t f = 0; f < s->n_features; f++)
     s->feature[f].table = ts_feature_table(c, f, &s->feature[f].name);
+  number_given(s);
   TS_DO(ts_mem_many(s->dynamic, c->n_tables, MISC));
   for (int32_t t = 0; t < c->n_tables; t++) TS_DO(set_table(s, t));
   const int32_t times = ts_feature_of_times(c);

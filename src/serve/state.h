@@ -29,6 +29,8 @@ typedef enum {
 typedef struct ts_serve_feature {
   const char *name;
   const ts_table_config *table;
+  int32_t given; /* its number among those that a batch has: of a table's parts
+                    the first one's */
   const void *rows;          /* the table's */
   const ts_serve_keys *keys; /* of a dynamic table; NULL: ids are rows */
   ts_rows_kind kind;
@@ -62,7 +64,7 @@ typedef struct ts_serve_state {
   ts_serve_rules rules;
   ts_scales *scales; /* NULL: numbers go by the rules alone */
   ts_serve_feature *feature;
-  int32_t n_features, n_outputs, dense_width;
+  int32_t n_features, n_given, n_outputs, dense_width;
   int32_t *vector_dim; /* (n_tasks) of those over items; else 0 */
   int64_t step;
   ts_serve_dynamic *dynamic; /* (n_tables) */

@@ -128,7 +128,7 @@ static ts_err check_spread(const ts_ebc_batch *fl) {
     const int32_t f = ebc->splits[k].feature;
     const ts_jagged *j = &fl->kjt->features[f];
     const int64_t ids =
-        ts_table_ids(&ebc->config->tables[ebc->feature_table[f]]);
+        ts_table_row_ids(&ebc->config->tables[ebc->feature_table[f]]);
     for (int64_t i = 0; i < j->n_ids; i++)
       if (!ts_id_is_row(j->ids[i], ids))
         return ts_send_bad_id(fl, f, &j->ids[i]);

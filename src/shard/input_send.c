@@ -235,8 +235,8 @@ static void describe(ts_ebc_batch *fl, int32_t f, const ts_jagged *j,
   const ts_table_config *t =
       &fl->ebc->config->tables[fl->ebc->feature_table[f]];
   int32_t n_parts;
-  fl->raw[f] =
-      (ts_pack_feature){.bags = *j, .rows = ts_table_ids(t), .n_bags = batch};
+  fl->raw[f] = (ts_pack_feature){
+      .bags = *j, .rows = ts_table_row_ids(t), .n_bags = batch};
   if (t->pooling == TS_POOL_NONE) {
     fl->raw[f].n_bags = (int32_t)j->n_ids;
     fl->raw[f].bags.lengths = NULL;

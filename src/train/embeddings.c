@@ -12,6 +12,7 @@
 
 #include "base/file.h"
 #include "base/log.h"
+#include "base/compress.h"
 #include "base/mem.h"
 #include "io/batch_store.h"
 #include "io/deck.h"
@@ -220,7 +221,7 @@ static void begin(ts_embeddings *x) {
   const ts_config *c = x->t->config;
   forget(x);
   for (int32_t i = 0; i < c->n_tables; i++)
-    if (x->is_auto[i]) c->tables[i].rows = TS_ROWS_AUTO;
+    if (x->is_auto[i]) ts_table_ids_are(&c->tables[i], TS_ROWS_AUTO);
 }
 
 /* Another file is in PATH's place than WAS, which is open: blocks are of two.

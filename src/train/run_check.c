@@ -84,6 +84,7 @@ static ts_err read_some(ts_source *s) {
   const int64_t n = s->info.n_samples < SAMPLES ? s->info.n_samples : SAMPLES;
   TS_TRY(ts_batch_store_create(&store, s->config, NULL));
   TS_TRY(s->ops->read(s, store, 0, (int32_t)n));
+  TS_TRY(ts_batch_store_map(store));
 done:
   ts_batch_store_destroy(store);
   return err;

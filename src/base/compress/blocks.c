@@ -21,10 +21,10 @@ static const char *lacks(const ts_table_config *t) {
       return "compress.starts are over 0 and ascend";
   if (t->rows > 0 && starts->item[starts->n - 1] >= t->rows)
     return "compress.starts are less than rows";
-  return t->pooling == TS_POOL_SUM && !t->max_length
+  return t->pooling == TS_POOL_SUM
              ? NULL
-             : "blocks takes pooling = \"sum\" and no feature_processor, as "
-               "an id is of one block alone";
+             : "blocks takes pooling = \"sum\", as an id is of one block "
+               "alone";
 }
 
 static int32_t n_parts(const ts_table_config *t) {

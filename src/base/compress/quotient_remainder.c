@@ -17,6 +17,12 @@ static const char *lacks(const ts_table_config *t) {
   if (t->compress.collisions < 2)
     return "quotient_remainder needs compress.collisions of 2 or more, how "
            "many ids share a row";
+  if (t->rows > 0 && t->compress.collisions >= t->rows)
+    return "compress.collisions is less than rows";
+  if (combine(t) == TS_COMBINE_MULTIPLY && t->weighted &&
+      t->pooling != TS_POOL_NONE)
+    return "compress.combine \"multiply\" would multiply weights, too: "
+           "weighted = true takes \"add\" or \"concat\"";
   if (combine(t) == TS_COMBINE_CONCAT && t->dim % 2)
     return "compress.combine \"concat\" halves dim, which is odd";
   return NULL;

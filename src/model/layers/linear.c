@@ -19,8 +19,9 @@ static const ts_key keys[] = {
 static ts_err shape(ts_layer *l) {
   const ts_linear_options *o = l->options;
   const ts_shape x = l->in[0].value->shape;
-  if (o->each && x.form == TS_FIELDS)
-    return ts_layer_gives(l, NULL, ts_fields_of(x.fields, o->units));
+  if (o->each && x.form != TS_FIELDS)
+    return ts_layer_fail(l, "each = true takes fields (B, F, n)");
+  if (o->each) return ts_layer_gives(l, NULL, ts_fields_of(x.fields, o->units));
   return ts_layer_gives(l, NULL, ts_vector_of(o->units));
 }
 
