@@ -75,16 +75,19 @@ KEY(TABLE, "name", name, STRING, NULL, "", 1, 0, NULL,
               "memory for these counts, on all ranks together; 0: 8 bytes for "
               "each row of the capacity"),
     WORD_OF(
-        TABLE, "evict.kind", evict.kind, STRING, "none", "none|lru|lfu|ttl",
+        TABLE, "evict.kind", evict.kind, STRING, "none",
+        "none|lru|lfu|ttl|score",
         "which ids of rows = \"dynamic\" lose their rows: those met longest "
-        "ago; in the fewest steps; not for evict.ttl steps"),
+        "ago; in the fewest steps; not for evict.ttl steps; with the least "
+        "sum of gradients' norms"),
     NUMBER_OF(TABLE, "evict.every", evict.every, INT, "100", "steps", 1, 1e12,
               "when that is looked at"),
     NUMBER_OF(TABLE, "evict.ttl", evict.ttl, INT, "0", "steps", 0, 4e9,
               "of evict.kind ttl"),
-    NUMBER_OF(TABLE, "evict.keep", evict.keep, FLOAT, "0.9", "", 0.01, 1,
-              "of evict.kind lru and lfu: a share of the capacity; ids beyond "
-              "it go, so that new ones find room until the next look"),
+    NUMBER_OF(
+        TABLE, "evict.keep", evict.keep, FLOAT, "0.9", "", 0.01, 1,
+        "of evict.kind lru, lfu and score: a share of the capacity; ids beyond "
+        "it go, so that new ones find room until the next look"),
     WORD_OF(TABLE, "feature_processor.kind", feature_processor, STRING, "none",
             "none|position_weighted",
             "position_weighted: a trained weight for each position in a bag, "

@@ -96,7 +96,7 @@ typedef struct ts_table_config {
   } admit;
   /* Which ids of a dynamic table lose their rows (shard/evict.c). */
   struct {
-    char *kind;    /* none | lru | lfu | ttl */
+    char *kind;    /* none | lru | lfu | ttl | score */
     int64_t every; /* steps */
     int64_t ttl;   /* steps */
     double keep;   /* of the capacity */
@@ -115,6 +115,11 @@ static inline bool ts_table_is_dynamic(const ts_table_config *t) {
 static inline bool ts_table_evicts(const ts_table_config *t) {
   return ts_table_is_dynamic(t) && t->evict.kind &&
          strcmp(t->evict.kind, "none") != 0;
+}
+
+/* Its rows add up norms of their gradients. */
+static inline bool ts_table_scores(const ts_table_config *t) {
+  return ts_table_evicts(t) && !strcmp(t->evict.kind, "score");
 }
 
 static inline bool ts_table_admits(const ts_table_config *t) {

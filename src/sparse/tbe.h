@@ -113,11 +113,13 @@ typedef struct ts_tbe_ids {
   uint32_t *born;         /* the batch that brought it; 0: a checkpoint */
   uint32_t *seen, *last;  /* how many steps it was met in, and the last one's
                              number; NULL where none is evicted */
+  float *score; /* sum of the norms of their gradients (sparse/row_optim.h);
+                   NULL where they don't decide */
 } ts_tbe_ids;
 /* For checkpoints and eviction, the lanes idle: of table T of the group. learn:
- * IDS (n) alone have rows, from 1 on, of batch 0.  On a discrete device seen
- * and last are copies of what it counts: true after fetch, and who has written
- * them sends them; nothing to do on others. */
+ * IDS (n) alone have rows, from 1 on, of batch 0.  On a discrete device seen,
+ * last and score are copies of what it counts: true after fetch, and who has
+ * written them sends them; nothing to do on others. */
 ts_err ts_tbe_fetch_counts(ts_tbe *, int32_t t);
 ts_err ts_tbe_send_counts(ts_tbe *, int32_t t);
 /* Ids have lost their rows: lines of cached groups, of which none is held, are

@@ -49,6 +49,8 @@ ts_err ts_tbe_index_create(ts_tbe *t) {
     TS_DO(ts_mem_many(t->seen, n_rows, SPARSE));
     TS_DO(ts_mem_many(t->last, n_rows, SPARSE));
   }
+  if (ts_table_scores(t->tables[0].config))
+    TS_DO(ts_mem_many(t->score, n_rows, SPARSE));
   if (t->dtype != TS_F32 && !t->discrete)
     TS_DO(ts_mem_many(t->row_id, n_rows, SPARSE));
   for (int32_t i = 0; i < t->n_tables; i++) TS_DO(index_create(t, i));
@@ -68,7 +70,8 @@ void ts_tbe_index_destroy(ts_tbe *t) {
     ts_admit_destroy(t->admit[i]);
   ts_mirror_destroy(t->mirror);
   ts_buffer_reset(&t->firsts);
-  ts_mem_free_all(t->index, t->admit, t->born, t->seen, t->last, t->row_id);
+  ts_mem_free_all(t->index, t->admit, t->born, t->seen, t->last, t->score,
+                  t->row_id);
 }
 
 bool ts_tbe_is_dynamic(const ts_tbe *t) {
@@ -81,7 +84,8 @@ ts_tbe_ids ts_tbe_ids_of(ts_tbe *t, int32_t i) {
                       .admit = t->admit[i],
                       .born = t->born + base,
                       .seen = t->seen ? t->seen + base : NULL,
-                      .last = t->last ? t->last + base : NULL};
+                      .last = t->last ? t->last + base : NULL,
+                      .score = t->score ? t->score + base : NULL};
 }
 
 /* Rows AT (n_tables) of weights (K -1) or a state, in whatever memory kernels
@@ -134,6 +138,7 @@ static void note_ids(ts_tbe *t, int32_t i, const uint32_t *row,
     const int64_t at = t->row_base[i] + row[place[k]];
     t->born[at] = batch;
     if (t->seen) t->seen[at] = t->last[at] = 0;
+    if (t->score) t->score[at] = 0;
     if (t->row_id) t->row_id[at] = ids[place[k]];
   }
 }
