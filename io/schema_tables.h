@@ -63,6 +63,10 @@ KEY(TABLE, "name", name, STRING, NULL, "", 1, 0, NULL,
     NUMBER(TABLE, capacity, INT, "0", "rows", 0, 9e15,
            "of rows = \"dynamic\": as many ids have a row, on all ranks "
            "together"),
+    NUMBER(TABLE, grow, FLOAT, "0.0", "", 0, 1e6,
+           "of rows = \"dynamic\", more than 1: memory for a sixteenth of the "
+           "rows at the start, and when they are used for so many times more, "
+           "up to the capacity; 0: for all at the start"),
     NUMBER_OF(TABLE, "admit.min_count", admit.min_count, INT32, "1", "steps", 1,
               255,
               "of rows = \"dynamic\": an id gets its row in the step in which "

@@ -270,18 +270,6 @@ __device__ inline void ts_row_scale(ts_quad &w, ts_real by) {
   for (int i = 0; i < 4; i++) w.x[i] = w.x[i] * by;
 }
 
-/* Their root to the row's score, as ts_row_update_args says.  All lanes of the
- * warp call it. */
-template <int W>
-__device__ inline void ts_row_add_score(const ts_row_place &r,
-                                        const ts_row_id &id,
-                                        const ts_parts<W> &squares,
-                                        const ts_group<W> &group) {
-  const ts_real norm = ts_sqrt(squares.total());
-  if (id.active && group.lane == 0)
-    r.score[id.key] = (ts_real{r.score[id.key]} + norm).x;
-}
-
 template <class O, int W>
 __device__ inline void
 ts_row_update_held(const ts_row_place &r, const ts_row_id &id,
@@ -289,11 +277,6 @@ ts_row_update_held(const ts_row_place &r, const ts_row_id &id,
                    ts_elements<O> &e, const ts_quad &g, ts_real row) {
   const ts_columns c(r.dim, 0, W, group.lane);
   O o = {};
-  if (r.score) {
-    ts_parts<W> squares;
-    ts_row_add_squares(squares, g, c.n);
-    ts_row_add_score(r, id, squares, group);
-  }
   o.open(t.hyper);
   ts_row_rounds<O, W>(o, e, g, c.n, row, ts_real{(float)t.row_dim});
   if (r.caps) {
@@ -343,21 +326,6 @@ ts_row_find_cap(const ts_row_place &r, const ts_row_id &id,
   return ts_row_cap(squares, t.hyper.max_norm);
 }
 
-/* The norm of a gradient in memory to the row's score. */
-template <int W>
-__device__ inline void ts_row_score_wide(const ts_row_place &r,
-                                         const ts_row_id &id, const float *grad,
-                                         const ts_group<W> &group) {
-  ts_parts<W> squares;
-  for (int sweep = 0; sweep * 4 * W < r.dim; sweep++) {
-    const ts_columns c(r.dim, sweep, W, group.lane);
-    ts_quad g = {};
-    if (id.active && c.n > 0) g = ts_quad_load(grad + c.at, c.n, r.wide_loads);
-    ts_row_add_squares(squares, g, c.n);
-  }
-  ts_row_add_score(r, id, squares, group);
-}
-
 /* And its end; weights are multiplied BY. */
 template <class O, int W>
 __device__ inline void
@@ -398,7 +366,6 @@ ts_row_update_wide(const ts_row_place &r, const ts_row_id &id,
   ts_real stat[TS_ROW_STATS_MAX] = {};
   ts_real row = ts_row_state<O>(r, id);
   O o = {};
-  if (r.score) ts_row_score_wide(r, id, grad, group);
   o.open(t.hyper);
 #pragma unroll
   for (int k = 0; k < O::ROUNDS; k++) {

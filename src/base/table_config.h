@@ -56,6 +56,8 @@ typedef struct ts_table_config {
   char *name;
   int64_t rows;
   int64_t capacity; /* of a dynamic table, which has so many rows; else 0 */
+  double grow;      /* memory for them comes in steps, each so many times what
+                       there was; 0: it is there from the start */
   int32_t dim;
   ts_strings features;
   ts_pooling pooling;

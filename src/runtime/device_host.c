@@ -366,6 +366,27 @@ static void host_free(ts_device *d, void *p, size_t bytes, ts_space space,
   ts_mem_free(p);
 }
 
+/* Pages come when they are touched. */
+static ts_err range_create(ts_device *d, ts_range **range, void **p,
+                           size_t bytes, ts_tag tag) {
+  (void)d;
+  TS_DO(ts_mem_range(p, bytes, tag));
+  *range = *p;
+  return TS_OK;
+}
+
+static ts_err range_give(ts_device *d, ts_range *range, size_t from,
+                         size_t to) {
+  (void)d;
+  ts_mem_give(range, to - from);
+  return TS_OK;
+}
+
+static void range_destroy(ts_device *d, ts_range *range) {
+  (void)d;
+  ts_mem_free(range);
+}
+
 static void destroy(ts_device *d) {
   ts_mem_free(d);
 }
@@ -375,6 +396,9 @@ ts_err ts_device_host_create(ts_device **out, const ts_device_options *o) {
                                     .destroy = destroy,
                                     .alloc = host_alloc,
                                     .free = host_free,
+                                    .range_create = range_create,
+                                    .range_give = range_give,
+                                    .range_destroy = range_destroy,
                                     .lane_create = lane_create,
                                     .lane_destroy = lane_destroy,
                                     .submit = submit,

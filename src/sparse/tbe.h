@@ -106,6 +106,11 @@ ts_err ts_tbe_place_parts(ts_tbe *, struct ts_mirror_part *parts,
                           int32_t n_parts, int32_t *rows, uint32_t batch,
                           uint32_t ahead);
 ts_err ts_tbe_forget(ts_tbe *, uint32_t first);
+/* Memory of tables that grow.  give: rows [0, N) of table T's shard have some,
+ * before they are written; once that is done, as many times more as the deck
+ * says.  Work under way does not mind.  NOMEM.  given: how many have it. */
+ts_err ts_tbe_give(ts_tbe *, int32_t t, int64_t n);
+int64_t ts_tbe_given(const ts_tbe *, int32_t t);
 /* The ids of a table, with what is known of those that have a row, by rows. */
 typedef struct ts_tbe_ids {
   struct ts_index *index;

@@ -156,6 +156,7 @@ static ts_err read_to(ts_ckpt *ckpt, ts_ids *d, int64_t place) {
   ts_ckpt_item *items = &ckpt->items[d->first];
   const int n_states = ts_tbe_optim(d->tbe)->n_states;
   TS_DO(make_room(ckpt, d));
+  TS_DO(ts_tbe_give(d->tbe, d->number, 1 + d->n));
   void *const lists[] = {d->ids, d->seen, d->last, d->score};
   for (int32_t k = 0; k < d->n_lists; k++)
     TS_DO(ts_ckpt_add_piece(&items[k], false, true, place, d->n, lists[k]));

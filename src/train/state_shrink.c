@@ -48,6 +48,7 @@ static void keep(void *rows, size_t bytes, const bool *goes, int64_t n) {
 /* Into the table's rows from 1 on, as many as it has. */
 static ts_err put(ts_ckpt *ckpt, const ts_ids *d, int64_t n) {
   const int n_states = ts_tbe_optim(d->tbe)->n_states;
+  TS_DO(ts_tbe_give(d->tbe, d->number, 1 + n));
   for (int32_t k = d->n_lists; k < d->n_items; k++) {
     int32_t cols;
     ts_dtype dtype;

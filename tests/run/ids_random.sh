@@ -1,11 +1,11 @@
 #!/bin/sh
 # ids_random.sh - dynamic tables over runs of random pieces: policies, ranks,
-# pipelines, parts of steps, deltas and their compaction, rows in slow memory and
-# emulated GPUs are drawn, and where a piece stops or is killed; in the end the
-# ids, their counts and ages, and the sights of others are those of a plain model
-# that has trained in one go, and in every second case, whose pieces have the
-# same ranks and the host, all rows are those of a run in one go; by scores, for
-# which there is no such model, in these alone.
+# pipelines, parts of steps, deltas and their compaction, memory that grows, rows
+# in slow memory and emulated GPUs are drawn, and where a piece stops or is
+# killed; in the end the ids, their counts and ages, and the sights of others are
+# those of a plain model that has trained in one go, and in every second case,
+# whose pieces have the same ranks and the host, all rows are those of a run in
+# one go; by scores, for which there is no such model, in these alone.
 # 12 cases; TESSERA_CASES=N others, 1000 with TESSERA_SWEEP=long.  TESSERA_SEED
 # draws them.  seconds: 200
 . "$srcdir/tests/support/common.sh"
@@ -59,7 +59,7 @@ awk -v seed="$seed" -v n="$n" -v steps=$steps -v backends="$backends" '
         else if (pieces > 0) stop = at = at + pick(steps - at)
         print i, ranks, kill, kill != "none" && rand() < 0.7 ? 1 + pick(3) : 0, deck, "--set run.steps=" (stop > 0 ? stop : 1), "--set pipeline.kind=" one_of("base sparse_dist fused_sparse_dist prefetch"),
           "--set checkpoint.every=" (1 + pick(16)), "--set checkpoint.delta_every=" (rand() < 0.7 ? 1 + pick(3) : 0),
-          rand() < 0.4 && (!same || cut ~ /row_wise/) ? "--set table_defaults.kernel=cached --set table_defaults.cache.load_factor=0.2" : "",
+          "--set table_defaults.grow=" one_of("0 0 1.5 4"), rand() < 0.4 && (!same || cut ~ /row_wise/) ? "--set table_defaults.kernel=cached --set table_defaults.cache.load_factor=0.2" : "",
           "--set run.backend=" (same ? "host" : one_of(backends)),
           same ? parts : "--set run.accumulate=" (1 + (rand() < 0.3)), same ? cut : "--set table_defaults.sharding=" one_of("row_wise row_wise table_wise") }
       if (same) print i, "straight", all_ranks, 0, deck, cut, parts
