@@ -354,39 +354,6 @@ static ts_err lane_create(ts_device *d, ts_lane **out, const char *name,
   return TS_OK;
 }
 
-static ts_err host_alloc(ts_device *d, void **p, size_t bytes, ts_space space,
-                         ts_tag tag) {
-  (void)d, (void)space;
-  return ts_mem_alloc(p, bytes, tag);
-}
-
-static void host_free(ts_device *d, void *p, size_t bytes, ts_space space,
-                      ts_tag tag) {
-  (void)d, (void)bytes, (void)space, (void)tag;
-  ts_mem_free(p);
-}
-
-/* Pages come when they are touched. */
-static ts_err range_create(ts_device *d, ts_range **range, void **p,
-                           size_t bytes, ts_tag tag) {
-  (void)d;
-  TS_DO(ts_mem_range(p, bytes, tag));
-  *range = *p;
-  return TS_OK;
-}
-
-static ts_err range_give(ts_device *d, ts_range *range, size_t from,
-                         size_t to) {
-  (void)d;
-  ts_mem_give(range, to - from);
-  return TS_OK;
-}
-
-static void range_destroy(ts_device *d, ts_range *range) {
-  (void)d;
-  ts_mem_free(range);
-}
-
 static void destroy(ts_device *d) {
   ts_mem_free(d);
 }
@@ -394,11 +361,11 @@ static void destroy(ts_device *d) {
 ts_err ts_device_host_create(ts_device **out, const ts_device_options *o) {
   static const ts_device_ops ops = {.name = "host",
                                     .destroy = destroy,
-                                    .alloc = host_alloc,
-                                    .free = host_free,
-                                    .range_create = range_create,
-                                    .range_give = range_give,
-                                    .range_destroy = range_destroy,
+                                    .alloc = ts_host_alloc,
+                                    .free = ts_host_free,
+                                    .range_create = ts_host_range_create,
+                                    .range_give = ts_host_range_give,
+                                    .range_destroy = ts_host_range_destroy,
                                     .lane_create = lane_create,
                                     .lane_destroy = lane_destroy,
                                     .submit = submit,

@@ -58,6 +58,11 @@ if [ -x "$emulated" ]; then
   check "that grow, on a device" there 2 grow-there $grow
   same device grow-there
   check "less memory of a device" less device grow-there "peak on a rank"
+  cp -r "$work/on2" "$work/fewer"
+  last=checkpoints/step-00000016.h5
+  check "a smaller capacity on a device" there 2 fewer $grow --set run.steps=16 --set tables.a.capacity=400 --set tables.a.evict.keep=0.5 --set tables.a.evict.every=1000
+  check "a smaller capacity: the same ids" same_ids fewer0 fewer
+  last=checkpoints/step-00000014.h5
   check "on a device to step 7" there 2 up $grow --set run.steps=7
   check "from there on the host" go 1 up $grow
   check "the same ids" same_ids on1 up
