@@ -47,7 +47,7 @@ same on1 cached
 # Fewer rows than ids.
 for g in 0 2; do
   cp -r "$work/on2" "$work/fewer$g"
-  check "a smaller capacity, $g" go 2 fewer$g --set table_defaults.grow=$g --set run.steps=16 --set tables.a.capacity=400 --set tables.a.evict.keep=0.5 --set tables.a.evict.every=1000
+  check "a smaller capacity, $g" go 2 fewer$g --set table_defaults.grow=$g --set run.steps=16 --set tables.b.capacity=600 --set tables.b.evict.keep=0.3 --set tables.b.evict.every=1000
 done
 last=checkpoints/step-00000016.h5
 check "a smaller capacity: the same ids" same_ids fewer0 fewer2
@@ -60,7 +60,7 @@ if [ -x "$emulated" ]; then
   check "less memory of a device" less device grow-there "peak on a rank"
   cp -r "$work/on2" "$work/fewer"
   last=checkpoints/step-00000016.h5
-  check "a smaller capacity on a device" there 2 fewer $grow --set run.steps=16 --set tables.a.capacity=400 --set tables.a.evict.keep=0.5 --set tables.a.evict.every=1000
+  check "a smaller capacity on a device" there 2 fewer $grow --set run.steps=16 --set tables.b.capacity=600 --set tables.b.evict.keep=0.3 --set tables.b.evict.every=1000
   check "a smaller capacity: the same ids" same_ids fewer0 fewer
   last=checkpoints/step-00000014.h5
   check "on a device to step 7" there 2 up $grow --set run.steps=7
