@@ -2,8 +2,8 @@
  * memory is put behind them piece by piece (CUDA's virtual memory management),
  * so that nobody who has an address hears of it, no kernel and no graph.
  *
- * The driver's calls are asked for by name, as nothing else of the program needs
- * its library.  A GPU without them has all memory from the start. */
+ * The driver's calls are asked for by name, as nothing else of the program
+ * needs its library.  A GPU without them has all memory from the start. */
 #include <cuda.h>
 #include <pthread.h>
 #include <stdint.h>
