@@ -287,8 +287,9 @@ ts_err ts_inspect(const char *path, bool verify);
  * rows, each with a tab and how often it was there, nothing where that is not
  * known.  Local. */
 ts_err ts_inspect_words(const char *path, const char *feature);
-/* `tessera inspect --table`: prints the first K of TABLE's ids: those that were
- * met in the most steps, of equal ones those met last; where that is not known
+/* `tessera inspect --table`: prints the first K of TABLE's ids: those with the
+ * largest scores, where it has them; those that were met in the most steps, of
+ * equal ones those met last; where that is not known
  * (tables without evict, and plain ones, whose ids are numbers of rows) those
  * with the longest rows; then the lower id.  Of a table as large as may be it
  * keeps 8 MiB.  No such table: USAGE.  Local. */

@@ -19,13 +19,13 @@ typedef struct ts_set {
 
 typedef struct ts_found {
   int64_t row, id, seen, last;
-  double norm;
+  double score, norm;
 } ts_found;
 
 typedef struct ts_top {
   ts_ckpt_reader reader;
   ts_staging staging; /* none: all is the host's */
-  ts_set ids, seen, last, weights;
+  ts_set ids, seen, last, score, weights;
   int64_t n_rows, dim;
   ts_found *found; /* (2 k): once they are sorted, the first k */
   int64_t n, k, n_sorted;
@@ -64,8 +64,8 @@ static ts_err read_set(ts_top *x, ts_set *set, ts_dtype dtype, int64_t row0,
 }
 
 /* A number for each row. */
-static bool is_list(const ts_top *x, const ts_set *set) {
-  return !set->there || (set->s.dtype == TS_I64 && set->s.cols == 0 &&
+static bool is_list(const ts_top *x, const ts_set *set, ts_dtype dtype) {
+  return !set->there || (set->s.dtype == dtype && set->s.cols == 0 &&
                          set->s.rows == x->n_rows);
 }
 
@@ -103,9 +103,12 @@ static ts_err open_all(ts_top *x, const char *path, const char *table) {
   TS_DO(open_set(x, &x->ids, "dynamic/%s/ids", table));
   TS_DO(open_set(x, &x->seen, "dynamic/%s/seen", table));
   TS_DO(open_set(x, &x->last, "dynamic/%s/last", table));
-  if (x->dim < 1 || x->weights.s.dtype > TS_F16 || !is_list(x, &x->ids) ||
-      !is_list(x, &x->seen) || !is_list(x, &x->last) ||
-      x->seen.there != x->last.there || (x->seen.there && !x->ids.there))
+  TS_DO(open_set(x, &x->score, "dynamic/%s/score", table));
+  if (x->dim < 1 || x->weights.s.dtype > TS_F16 ||
+      !is_list(x, &x->ids, TS_I64) || !is_list(x, &x->seen, TS_I64) ||
+      !is_list(x, &x->last, TS_I64) || !is_list(x, &x->score, TS_F32) ||
+      x->seen.there != x->last.there || (x->seen.there && !x->ids.there) ||
+      (x->score.there && !x->seen.there))
     return ts_fail(TS_ERR_CKPT, "%s: the ids of table %s are damaged", path,
                    table);
   return TS_OK;
@@ -115,6 +118,8 @@ static ts_err open_all(ts_top *x, const char *path, const char *table) {
 
 static int by_order(const void *a, const void *b) {
   const ts_found *x = a, *y = b;
+  if (x->score < y->score || x->score > y->score)
+    return x->score < y->score ? 1 : -1;
   if (x->seen != y->seen) return x->seen < y->seen ? 1 : -1;
   if (x->last != y->last) return x->last < y->last ? 1 : -1;
   if (x->norm < y->norm || x->norm > y->norm) return x->norm < y->norm ? 1 : -1;
@@ -133,11 +138,15 @@ static void offer(ts_top *x, ts_found f) {
   if (x->n == 2 * x->k) sort(x);
 }
 
-/* A norm that is not a number counts as the greatest, so that it is seen. */
+/* What is not a number counts as the greatest, so that it is seen. */
+static double shown(double x) {
+  return isnan(x) ? (double)INFINITY : x;
+}
+
 static double norm_of(const float *w, int64_t dim) {
   double sum = 0;
   for (int64_t i = 0; i < dim; i++) sum += (double)w[i] * w[i];
-  return isnan(sum) ? (double)INFINITY : sqrt(sum);
+  return shown(sqrt(sum));
 }
 
 /* If ids were counted, their order is known without their rows: rows are read
@@ -149,12 +158,14 @@ static ts_err look_at(ts_top *x, int64_t row0, int64_t n, int64_t *lists,
   if (x->ids.there) TS_DO(read_set(x, &x->ids, TS_I64, row0, n, ids));
   if (counted) TS_DO(read_set(x, &x->seen, TS_I64, row0, n, seen));
   if (counted) TS_DO(read_set(x, &x->last, TS_I64, row0, n, last));
+  if (x->score.there) TS_DO(read_set(x, &x->score, TS_F32, row0, n, w));
   if (!counted) TS_DO(read_set(x, &x->weights, TS_F32, row0, n, w));
   for (int64_t i = 0; i < n; i++)
     offer(x, (ts_found){.row = row0 + i,
                         .id = x->ids.there ? ids[i] : row0 + i,
                         .seen = counted ? seen[i] : 0,
                         .last = counted ? last[i] : 0,
+                        .score = x->score.there ? shown(w[i]) : 0,
                         .norm = counted ? 0 : norm_of(w + i * x->dim, x->dim)});
   return TS_OK;
 }
@@ -163,11 +174,12 @@ static ts_err find(ts_top *x) {
   ts_err err = TS_OK;
   int64_t *lists = NULL;
   float *w = NULL;
-  const int64_t row = x->seen.there ? 3 * 8 : 4 * x->dim;
+  const int64_t row = x->seen.there ? 3 * 8 + 4 : 4 * x->dim;
   const int64_t most = row < TS_BITE_BYTES ? TS_BITE_BYTES / row : 1;
   TS_TRY(ts_mem_many(x->found, 2 * x->k, CHECKPOINT));
   TS_TRY(ts_mem_many(lists, 3 * most, CHECKPOINT));
-  TS_TRY(ts_mem_many(w, (x->seen.there ? 1 : most) * x->dim, CHECKPOINT));
+  TS_TRY(ts_mem_many(w, x->seen.there ? most + x->dim : most * x->dim,
+                     CHECKPOINT));
   for (int64_t at = 0; at < x->n_rows; at += most)
     TS_TRY(look_at(x, at, x->n_rows - at < most ? x->n_rows - at : most, lists,
                    w));
@@ -185,15 +197,16 @@ done:
 
 static void print(const ts_top *x) {
   const char *id = x->ids.there ? "id" : "row";
-  if (x->seen.there)
-    printf("%20s %10s %10s %12s\n", id, "steps", "last", "norm");
-  else
-    printf("%20s %12s\n", id, "norm");
+  printf("%20s", id);
+  if (x->seen.there) printf(" %10s %10s", "steps", "last");
+  if (x->score.there) printf(" %12s", "score");
+  printf(" %12s\n", "norm");
   for (int64_t i = 0; i < x->n; i++) {
     const ts_found *f = &x->found[i];
     printf("%20lld", (long long)f->id);
     if (x->seen.there)
       printf(" %10lld %10lld", (long long)f->seen, (long long)f->last);
+    if (x->score.there) printf(" %12.6g", f->score);
     printf(" %12.6g\n", f->norm);
   }
 }
@@ -209,6 +222,7 @@ done:
   close_set(&x.ids);
   close_set(&x.seen);
   close_set(&x.last);
+  close_set(&x.score);
   close_set(&x.weights);
   ts_ckpt_reader_close(&x.reader);
   ts_mem_free(x.found);

@@ -55,6 +55,10 @@ void ts_deck_check_dynamic(ts_deck *d, int32_t t) {
   if (!dynamic && x->capacity)
     ts_deck_error(d, s, "table %.80s: capacity is for rows = \"dynamic\"",
                   name);
+  if (x->grow > 0 && (!dynamic || x->grow <= 1))
+    ts_deck_error(d, s,
+                  "table %.80s: grow, more than 1, is for rows = \"dynamic\"",
+                  name);
   if (!dynamic || !x->capacity) return;
   x->rows = x->capacity;
   const char *needs = refused(x);

@@ -63,6 +63,10 @@ KEY(TABLE, "name", name, STRING, NULL, "", 1, 0, NULL,
     NUMBER(TABLE, capacity, INT, "0", "rows", 0, 9e15,
            "of rows = \"dynamic\": as many ids have a row, on all ranks "
            "together"),
+    NUMBER(TABLE, grow, FLOAT, "0.0", "", 0, 1e6,
+           "of rows = \"dynamic\", more than 1: memory for a sixteenth of the "
+           "rows at the start, and when they are used for so many times more, "
+           "up to the capacity; 0: for all at the start"),
     NUMBER_OF(TABLE, "admit.min_count", admit.min_count, INT32, "1", "steps", 1,
               255,
               "of rows = \"dynamic\": an id gets its row in the step in which "
@@ -75,16 +79,19 @@ KEY(TABLE, "name", name, STRING, NULL, "", 1, 0, NULL,
               "memory for these counts, on all ranks together; 0: 8 bytes for "
               "each row of the capacity"),
     WORD_OF(
-        TABLE, "evict.kind", evict.kind, STRING, "none", "none|lru|lfu|ttl",
+        TABLE, "evict.kind", evict.kind, STRING, "none",
+        "none|lru|lfu|ttl|score",
         "which ids of rows = \"dynamic\" lose their rows: those met longest "
-        "ago; in the fewest steps; not for evict.ttl steps"),
+        "ago; in the fewest steps; not for evict.ttl steps; with the least "
+        "sum of gradients' norms"),
     NUMBER_OF(TABLE, "evict.every", evict.every, INT, "100", "steps", 1, 1e12,
               "when that is looked at"),
     NUMBER_OF(TABLE, "evict.ttl", evict.ttl, INT, "0", "steps", 0, 4e9,
               "of evict.kind ttl"),
-    NUMBER_OF(TABLE, "evict.keep", evict.keep, FLOAT, "0.9", "", 0.01, 1,
-              "of evict.kind lru and lfu: a share of the capacity; ids beyond "
-              "it go, so that new ones find room until the next look"),
+    NUMBER_OF(
+        TABLE, "evict.keep", evict.keep, FLOAT, "0.9", "", 0.01, 1,
+        "of evict.kind lru, lfu and score: a share of the capacity; ids beyond "
+        "it go, so that new ones find room until the next look"),
     WORD_OF(TABLE, "compress.kind", compress.kind, STRING, "none",
             "none|quotient_remainder|hashes|low_rank|blocks",
             "the table is trained as several with fewer numbers in all: see "

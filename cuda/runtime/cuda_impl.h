@@ -142,6 +142,13 @@ void ts_cuda_free(ts_device *, void *p, size_t bytes, ts_space, ts_tag);
 ts_err ts_cuda_alloc_late(ts_device *, void **p, size_t bytes, ts_space,
                           ts_tag);
 void ts_cuda_free_late(ts_device *, void *p, size_t bytes, ts_space, ts_tag);
+/* What cudaMalloc could not give; zeroes before any lane's work. */
+ts_err ts_cuda_no_room(size_t bytes, ts_tag);
+ts_err ts_cuda_zero_fresh(void *p, size_t bytes);
+ts_err ts_cuda_range_create(ts_device *, ts_range **, void **p, size_t bytes,
+                            ts_tag); /* range.cu */
+ts_err ts_cuda_range_give(ts_device *, ts_range *, size_t from, size_t to);
+void ts_cuda_range_destroy(ts_device *, ts_range *);
 bool ts_cuda_is_remote(ts_device *, const void *p);
 void ts_cuda_describe(const ts_device *, ts_device_info *);
 ts_err ts_cuda_identify(ts_device *, char id[TS_DEVICE_ID]);

@@ -220,6 +220,9 @@ static void fill(ts_device_ops *ops) {
   ops->enter = enter;
   ops->alloc_late = ts_cuda_alloc_late;
   ops->free_late = ts_cuda_free_late;
+  ops->range_create = ts_cuda_range_create;
+  ops->range_give = ts_cuda_range_give;
+  ops->range_destroy = ts_cuda_range_destroy;
   ops->describe = ts_cuda_describe;
   ops->mark = ts_cuda_mark;
   ops->between = ts_cuda_between;

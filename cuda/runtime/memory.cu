@@ -61,7 +61,7 @@ static ts_err ready(void) {
 
 /* ---- messages ------------------------------------------------------------ */
 
-static ts_err no_room(size_t bytes, ts_tag tag) {
+ts_err ts_cuda_no_room(size_t bytes, ts_tag tag) {
   size_t free_bytes = 0, total = 0;
   (void)ts_cuda_ok(cudaMemGetInfo(&free_bytes, &total));
   return ts_fail(TS_ERR_NOMEM,
@@ -98,7 +98,7 @@ static ts_err take_by(Call call, const char *name, size_t bytes, ts_tag tag) {
   if (e != cudaErrorMemoryAllocation)
     return ts_cuda_check(__FILE__, __LINE__, e, name);
   (void)cudaGetLastError();
-  return no_room(bytes, tag);
+  return ts_cuda_no_room(bytes, tag);
 }
 
 static ts_err take(void **p, size_t bytes, ts_tag tag) {
@@ -125,6 +125,11 @@ static ts_err take_pinned(void **p, size_t bytes, ts_tag tag) {
 static ts_err zero(void *p, size_t bytes) {
   TS_DO(TS_CUDA(cudaMemsetAsync(p, 0, bytes, the_stream)));
   return TS_CUDA(cudaStreamSynchronize(the_stream));
+}
+
+ts_err ts_cuda_zero_fresh(void *p, size_t bytes) {
+  TS_DO(ready());
+  return zero(p, bytes);
 }
 
 static ts_err alloc(void **p, size_t bytes, ts_space space, ts_tag tag,

@@ -96,6 +96,7 @@ ts_row_place ts_row_place_of(const ts_row_update_args *a,
   r.n_tables = a->n_tables;
   r.step = (uint32_t)a->step;
   r.row_id = a->row_id;
+  r.score = a->score;
   r.wide_loads = wide_loads(a);
   for (int32_t t = 0; a->hyper && t < a->n_tables; t++)
     r.caps = r.caps || a->hyper[t].max_norm > 0;

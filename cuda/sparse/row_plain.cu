@@ -193,7 +193,7 @@ template <class O> static ts_err launch_plain(const ts_row_work &w) {
 bool ts_row_is_plain(const ts_row_work &w) {
   return w.rows.dtype == TS_F32 && w.rows.wide_loads && w.rows.dim <= 128 &&
          w.rows.first_line == UINT32_MAX && !w.scaled && !w.sum_out &&
-         !w.rows.caps;
+         !w.rows.caps && !w.rows.score;
 }
 
 ts_err ts_row_launch_plain(const char *kind, const ts_row_work &w) {

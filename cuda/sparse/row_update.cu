@@ -14,6 +14,7 @@
  * copies.  n_out may be device or page-locked memory; with pageable memory the
  * call waits for the lane.  work is not used: scratch comes from the lane's
  * pool. */
+#include "cuda/sparse/row_score.cuh"
 #include "cuda/sparse/row_sum.cuh"
 
 /* Lists the runs of more than one piece, and their pieces.  Their order in
@@ -131,6 +132,7 @@ ts_row_do_held(const ts_row_work &a, const ts_row_task &t, const ts_row_id &id,
   if constexpr (O::KEEPS) {
     if (id.active) ts_row_keep(a, t.number, id.key, g, c);
   } else {
+    if (r.score) ts_row_score_held(r, id, group, c, g);
     ts_row_update_held(r, id, r.table[table], group, e, g, row);
   }
 }
@@ -151,9 +153,11 @@ ts_row_do_wide(const ts_row_work &a, const ts_row_task &t, const ts_row_id &id,
     else
       ts_quad_store(sum + c.at, g, c.n, r.wide_loads);
   }
-  if constexpr (!O::KEEPS)
+  if constexpr (!O::KEEPS) {
+    if (r.score) ts_row_score_wide(r, id, group, sum);
     ts_row_update_wide<O, W>(
         r, id, r.table[id.active ? ts_row_table_of(r, id.key) : 0], group, sum);
+  }
 }
 
 /* All pieces, and all runs of one piece: W lanes for each.  HELD: dim is at
@@ -216,6 +220,7 @@ __global__ void __launch_bounds__(TS_ROW_BLOCK) ts_row_end_long(ts_row_work a) {
                       ts_quad_load(sum + c.at, c.n, r.wide_loads), c);
       }
     } else {
+      if (r.score) ts_row_score_wide(r, id, group, sum);
       ts_row_update_wide<O, 32>(r, id, r.table[ts_row_table_of(r, key)], group,
                                 sum);
     }

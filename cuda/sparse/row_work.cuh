@@ -55,6 +55,7 @@ struct ts_row_place {
   int32_t n_tables;
   uint32_t step;
   const int64_t *row_id; /* (rows) of dynamic tables, or NULL */
+  float *score;          /* (rows) or NULL */
   /* Places from first_line on lie shift elements further: of weights, states.
    * Elsewhere no place is as large. */
   uint32_t first_line;
@@ -93,7 +94,8 @@ struct ts_row_stage {
 
 /* Whether ts_row_launch_plain (row_plain.cu) sums the pieces and updates the
  * runs of one piece: rows of at most 128 columns in f32, all in one array,
- * quads on borders of 16 bytes, entries without factors, no max_norm. */
+ * quads on borders of 16 bytes, entries without factors, no max_norm, no
+ * score. */
 bool ts_row_is_plain(const ts_row_work &w);
 ts_err ts_row_launch_plain(const char *kind, const ts_row_work &w);
 

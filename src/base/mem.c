@@ -17,7 +17,7 @@ enum { HEAD = 64, HUGE_PAGE = 2 << 20, HUGE_FROM = 4 << 20 };
 
 typedef struct ts_head {
   void *block; /* what free() takes */
-  size_t bytes;
+  size_t bytes, counted;
   ts_tag tag;
 } ts_head;
 
@@ -148,7 +148,7 @@ int64_t ts_mem_failures(void) {
   return atomic_load(&n_failures);
 }
 
-ts_err ts_mem_alloc(void *p, size_t bytes, ts_tag tag) {
+static ts_err take(void *p, size_t bytes, size_t counted, ts_tag tag) {
   void *block = NULL, *data = NULL;
   if (bytes > 0) {
     if (!ts_fault("alloc")) data = allocate(bytes, &block);
@@ -157,16 +157,30 @@ ts_err ts_mem_alloc(void *p, size_t bytes, ts_tag tag) {
       return ts_fail(TS_ERR_NOMEM, "out of memory: %zu bytes for %s", bytes,
                      ts_tag_text(tag));
     }
-    *head_of(data) = (ts_head){block, bytes, tag};
+    *head_of(data) = (ts_head){block, bytes, counted, tag};
     memset((char *)data + bytes, GUARD_BYTE, GUARD);
     atomic_fetch_add(&n_blocks[tag], 1);
     atomic_fetch_add(&n_allocs[tag], 1);
-    ts_mem_count(tag, TS_SPACE_HOST, (int64_t)bytes);
+    ts_mem_count(tag, TS_SPACE_HOST, (int64_t)counted);
     const int64_t n = (int64_t)whole(bytes);
     raise_to(&mapped_peak, atomic_fetch_add(&mapped, n) + n);
   }
   memcpy(p, &data, sizeof data);
   return TS_OK;
+}
+
+ts_err ts_mem_alloc(void *p, size_t bytes, ts_tag tag) {
+  return take(p, bytes, bytes, tag);
+}
+
+ts_err ts_mem_range(void *p, size_t bytes, ts_tag tag) {
+  return take(p, bytes, 0, tag);
+}
+
+void ts_mem_give(void *p, size_t bytes) {
+  ts_head *head = head_of(p);
+  head->counted += bytes;
+  ts_mem_count(head->tag, TS_SPACE_HOST, (int64_t)bytes);
 }
 
 int64_t ts_mem_n_allocs(ts_tag tag) {
@@ -178,7 +192,7 @@ void ts_mem_free(void *p) {
   ts_head head = *head_of(p);
   check_guard((char *)p + head.bytes, head.tag);
   atomic_fetch_sub(&n_blocks[head.tag], 1);
-  ts_mem_count(head.tag, TS_SPACE_HOST, -(int64_t)head.bytes);
+  ts_mem_count(head.tag, TS_SPACE_HOST, -(int64_t)head.counted);
   atomic_fetch_sub(&mapped, (int64_t)whole(head.bytes));
   if (head.bytes < HUGE_FROM)
     free(head.block);
@@ -198,7 +212,7 @@ void ts_mem_abandon(void *p) {
   if (!p) return;
   const ts_head *head = head_of(p);
   atomic_fetch_sub(&n_blocks[head->tag], 1);
-  ts_mem_count(head->tag, TS_SPACE_HOST, -(int64_t)head->bytes);
+  ts_mem_count(head->tag, TS_SPACE_HOST, -(int64_t)head->counted);
   abandoned[atomic_fetch_add(&n_abandoned, 1) % 64] = head->block;
 }
 

@@ -53,6 +53,10 @@ typedef struct ts_mem_stat {
  * (tag) and how much.  Free with ts_mem_free.  Local. */
 ts_err ts_mem_alloc(void *p, size_t bytes, ts_tag tag); /* P is a T** */
 void ts_mem_free(void *p);                              /* NULL is fine */
+/* The same, of addresses that count as they are given, BYTES more at a time: of
+ * large blocks the system gives a page when it is touched first. */
+ts_err ts_mem_range(void *p, size_t bytes, ts_tag tag);
+void ts_mem_give(void *p, size_t bytes);
 /* Several, in this order. */
 void ts_mem_free_each(void *const *p, size_t n);
 #define ts_mem_free_all(...)                                                   \

@@ -56,6 +56,8 @@ typedef struct ts_table_config {
   char *name;
   int64_t rows;
   int64_t capacity; /* of a dynamic table, which has so many rows; else 0 */
+  double grow;      /* memory for them comes in steps, each so many times what
+                       there was; 0: it is there from the start */
   int32_t dim;
   ts_strings features;
   ts_pooling pooling;
@@ -96,7 +98,7 @@ typedef struct ts_table_config {
   } admit;
   /* Which ids of a dynamic table lose their rows (shard/evict.c). */
   struct {
-    char *kind;    /* none | lru | lfu | ttl */
+    char *kind;    /* none | lru | lfu | ttl | score */
     int64_t every; /* steps */
     int64_t ttl;   /* steps */
     double keep;   /* of the capacity */
@@ -128,6 +130,11 @@ static inline bool ts_table_is_dynamic(const ts_table_config *t) {
 static inline bool ts_table_evicts(const ts_table_config *t) {
   return ts_table_is_dynamic(t) && t->evict.kind &&
          strcmp(t->evict.kind, "none") != 0;
+}
+
+/* Its rows add up norms of their gradients. */
+static inline bool ts_table_scores(const ts_table_config *t) {
+  return ts_table_evicts(t) && !strcmp(t->evict.kind, "score");
 }
 
 static inline bool ts_table_admits(const ts_table_config *t) {

@@ -231,6 +231,26 @@ ts_err ts_buffer_create(ts_buffer *b, ts_device *d, size_t bytes,
   return create(b, d, bytes, space, tag, false);
 }
 
+ts_err ts_buffer_create_range(ts_buffer *b, ts_device *d, size_t bytes,
+                              ts_tag tag) {
+  ts_buffer fresh = {.bytes = bytes,
+                     .space = TS_SPACE_DEVICE,
+                     .tag = tag,
+                     .owned = true,
+                     .device = d};
+  *b = (ts_buffer){0};
+  if (d->ops->range_create)
+    TS_DO(d->ops->range_create(d, &fresh.range, &fresh.ptr, bytes, tag));
+  if (!fresh.ptr) return ts_buffer_create(b, d, bytes, TS_SPACE_DEVICE, tag);
+  *b = fresh;
+  return TS_OK;
+}
+
+ts_err ts_buffer_give(ts_buffer *b, size_t from, size_t to) {
+  if (!b->range || from == to) return TS_OK;
+  return b->device->ops->range_give(b->device, b->range, from, to);
+}
+
 ts_buffer ts_buffer_wrap(void *ptr, size_t bytes, ts_space space) {
   return (ts_buffer){
       .ptr = ptr, .bytes = bytes, .space = space, .tag = TS_TAG_MISC};
@@ -240,11 +260,15 @@ ts_buffer ts_buffer_wrap(void *ptr, size_t bytes, ts_space space) {
 static void drop(ts_buffer *b) {
   if (b->owned && b->ptr) {
     const ts_device_ops *o = b->device->ops;
-    (b->late ? o->free_late : o->free)(b->device, b->ptr, b->bytes, b->space,
-                                       b->tag);
+    if (b->range)
+      o->range_destroy(b->device, b->range);
+    else
+      (b->late ? o->free_late : o->free)(b->device, b->ptr, b->bytes, b->space,
+                                         b->tag);
     if (b->pool) ts_mem_flight_grow(b->tag, -(int64_t)b->bytes);
   }
   b->ptr = NULL;
+  b->range = NULL;
   b->bytes = 0;
 }
 

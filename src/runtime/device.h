@@ -59,6 +59,8 @@ typedef struct ts_device_info {
   double bytes;          /* of its memory; 0: not known */
 } ts_device_info;
 
+typedef struct ts_range ts_range; /* of ts_buffer_create_range */
+
 /* The functions of a kind of device: src/runtime/device_host.c,
  * cuda/runtime/device.cu. */
 typedef struct ts_device_ops {
@@ -94,6 +96,12 @@ typedef struct ts_device_ops {
    * for them.  NULL: alloc and free. */
   ts_err (*alloc_late)(ts_device *, void **p, size_t bytes, ts_space, ts_tag);
   void (*free_late)(ts_device *, void *p, size_t bytes, ts_space, ts_tag);
+  /* ts_buffer_create_range, give; *P NULL, or all three: the device has no
+   * addresses without memory. */
+  ts_err (*range_create)(ts_device *, ts_range **, void **p, size_t bytes,
+                         ts_tag);
+  ts_err (*range_give)(ts_device *, ts_range *, size_t from, size_t to);
+  void (*range_destroy)(ts_device *, ts_range *);
   void (*describe)(const ts_device *, ts_device_info *); /* NULL: the host */
   /* For runtime/clock.h.  Where all three are NULL tasks take the time by
    * ts_now.  mark creates *MARK where it is NULL. */
@@ -172,6 +180,7 @@ typedef struct ts_buffer {
   bool owned, late; /* late: of alloc_late */
   ts_device *device;
   struct ts_pool *pool; /* NULL: in none */
+  ts_range *range;      /* NULL: all of it has memory */
   size_t most;          /* bytes asked for at most, of a pool's buffer */
 } ts_buffer;
 
@@ -180,6 +189,13 @@ typedef struct ts_buffer {
  * Zeroed at creation. */
 ts_err ts_buffer_create(ts_buffer *, ts_device *, size_t bytes, ts_space,
                         ts_tag);
+/* A device's memory that grows where it is.  create_range takes BYTES of
+ * addresses alone, which nobody may use; once give has returned, those from
+ * FROM to TO have memory, zeroed, that was not asked for before.  Work that is
+ * under way does not mind.  A device that has no such addresses gives all of it
+ * at once.  What counts as taken is what was given.  NOMEM. */
+ts_err ts_buffer_create_range(ts_buffer *, ts_device *, size_t bytes, ts_tag);
+ts_err ts_buffer_give(ts_buffer *, size_t from, size_t to);
 ts_buffer ts_buffer_wrap(void *ptr, size_t bytes, ts_space);
 ts_err ts_buffer_reserve(ts_buffer *, size_t bytes);
 void ts_buffer_reset(ts_buffer *);

@@ -354,18 +354,6 @@ static ts_err lane_create(ts_device *d, ts_lane **out, const char *name,
   return TS_OK;
 }
 
-static ts_err host_alloc(ts_device *d, void **p, size_t bytes, ts_space space,
-                         ts_tag tag) {
-  (void)d, (void)space;
-  return ts_mem_alloc(p, bytes, tag);
-}
-
-static void host_free(ts_device *d, void *p, size_t bytes, ts_space space,
-                      ts_tag tag) {
-  (void)d, (void)bytes, (void)space, (void)tag;
-  ts_mem_free(p);
-}
-
 static void destroy(ts_device *d) {
   ts_mem_free(d);
 }
@@ -373,8 +361,11 @@ static void destroy(ts_device *d) {
 ts_err ts_device_host_create(ts_device **out, const ts_device_options *o) {
   static const ts_device_ops ops = {.name = "host",
                                     .destroy = destroy,
-                                    .alloc = host_alloc,
-                                    .free = host_free,
+                                    .alloc = ts_host_alloc,
+                                    .free = ts_host_free,
+                                    .range_create = ts_host_range_create,
+                                    .range_give = ts_host_range_give,
+                                    .range_destroy = ts_host_range_destroy,
                                     .lane_create = lane_create,
                                     .lane_destroy = lane_destroy,
                                     .submit = submit,

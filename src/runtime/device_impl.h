@@ -38,6 +38,13 @@ struct ts_graph {
 };
 
 ts_err ts_device_host_create(ts_device **, const ts_device_options *);
+/* device_host_memory.c: of its operations. */
+ts_err ts_host_alloc(ts_device *, void **p, size_t bytes, ts_space, ts_tag);
+void ts_host_free(ts_device *, void *p, size_t bytes, ts_space, ts_tag);
+ts_err ts_host_range_create(ts_device *, ts_range **, void **p, size_t bytes,
+                            ts_tag);
+ts_err ts_host_range_give(ts_device *, ts_range *, size_t from, size_t to);
+void ts_host_range_destroy(ts_device *, ts_range *);
 
 /* For comm backends, whose lanes have no thread (TS_LANE_COMM of the host,
  * and of no other device): begin numbers an operation, complete marks

@@ -24,7 +24,7 @@ tessera_sources += \
   src/runtime/comm_wire_ops.c \
   src/runtime/device.c \
   src/runtime/device.h \
-  src/runtime/device_host.c src/runtime/kernels_memory.c \
+  src/runtime/device_host.c src/runtime/device_host_memory.c src/runtime/kernels_memory.c \
   src/runtime/device_impl.h \
   src/runtime/graph.c \
   src/runtime/graph.h \

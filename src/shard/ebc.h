@@ -117,10 +117,11 @@ typedef struct ts_evict_ids {
   int32_t shard, n_shards;
   int64_t n;
   const int64_t *seen, *last; /* as in ts_tbe_ids */
+  const float *score;         /* the same; of tables that score alone */
   bool *goes;
 } ts_evict_ids;
-/* Those that a look at them would evict, of a table with lru or lfu that has
- * more ids than it keeps.  Collective. */
+/* Those that a look at them would evict, of a table with lru, lfu or score that
+ * has more ids than it keeps.  Collective. */
 ts_err ts_evict_list(const ts_table_config *, ts_evict_ids *, ts_comm *);
 /* A dynamic table's ids without those of batches ahead, all ranks': how many,
  * how many of them are new, as a share of the capacity, and how many buckets of

@@ -1,10 +1,12 @@
 /* evict.c - which ids of dynamic tables lose their rows.
  *
- * All ranks' ids have one order: by when they were last met (lru), or by how
- * many steps they were met in and then by when (lfu); of equal ones by their
- * keys.  The first ones go, until as many are left as the deck says.  What is
- * met is counted by updates of rows, in steps, so that nothing depends on
- * ranks, on the plan, or on how far ahead a pipeline is.
+ * All ranks' ids have one order: by when they were last met (lru), by how many
+ * steps they were met in and then by when (lfu), or by the sum of their
+ * gradients' norms and then by when (score); of equal ones by their keys.  The
+ * first ones go, until as many are left as the deck says.  What is met is
+ * counted by updates of rows, in steps, so that nothing depends on ranks, on
+ * the plan, or on how far ahead a pipeline is; norms alone have the last bits
+ * that gradients have on as many ranks.
  *
  * The last id to go is found digit by digit, from the top: ranks add up how
  * many of their ids have each digit.  No id travels. */
@@ -59,8 +61,18 @@ static ts_err find_shard(void *arg, int32_t table, const ts_shard *s,
 
 /* ---- this rank's ids ----------------------------------------------------- */
 
-static uint64_t order_of(const ts_table_config *c, int64_t seen, int64_t last) {
+/* Floats that are not negative are in the order of their bits; what is not a
+ * number comes after all. */
+static uint32_t bits_of(float score) {
+  uint32_t bits;
+  memcpy(&bits, &score, sizeof bits);
+  return bits & INT32_MAX;
+}
+
+static uint64_t order_of(const ts_table_config *c, int64_t seen, int64_t last,
+                         const float *score) {
   const uint64_t low = (uint32_t)last;
+  if (score) return (uint64_t)bits_of(*score) << 32 | low;
   return strcmp(c->evict.kind, "lfu") != 0 ? low : (uint64_t)seen << 32 | low;
 }
 
@@ -72,9 +84,11 @@ static ts_err list(ts_evicting *x) {
   TS_DO(ts_mem_many(x->goes, x->n + 1, SPARSE));
   if (!x->here) return TS_OK;
   TS_DO(ts_index_list(x->have.index, x->ids, x->rows));
-  for (int64_t k = 0; x->have.last && k < x->n; k++)
-    x->order[k] =
-        order_of(x->config, x->have.seen[x->rows[k]], x->have.last[x->rows[k]]);
+  for (int64_t k = 0; x->have.last && k < x->n; k++) {
+    const uint32_t row = x->rows[k];
+    x->order[k] = order_of(x->config, x->have.seen[row], x->have.last[row],
+                           x->have.score ? &x->have.score[row] : NULL);
+  }
   return TS_OK;
 }
 
@@ -136,10 +150,13 @@ static ts_err end_first(ts_evicting *x, int64_t m, ts_comm *comm) {
   return TS_OK;
 }
 
-/* lfu halves its numbers at each look, so that old steps count less. */
+/* lfu and score halve their numbers at each look, so that old steps count
+ * less. */
 static void age(ts_evicting *x) {
-  if (strcmp(x->config->evict.kind, "lfu") != 0) return;
-  for (int64_t k = 0; k < x->n; k++) x->have.seen[x->rows[k]] /= 2;
+  const bool lfu = !strcmp(x->config->evict.kind, "lfu");
+  for (int64_t k = 0; lfu && k < x->n; k++) x->have.seen[x->rows[k]] /= 2;
+  for (int64_t k = 0; x->have.score && k < x->n; k++)
+    x->have.score[x->rows[k]] *= 0.5f;
 }
 
 static int64_t kept_of(const ts_table_config *c) {
@@ -220,7 +237,8 @@ ts_err ts_evict_list(const ts_table_config *c, ts_evict_ids *l, ts_comm *comm) {
     err = ts_mem_many(x.counts, DIGITS + (int64_t)l->n_shards, SPARSE);
   TS_TRY(ts_agree(comm, err));
   for (int64_t k = 0; k < l->n; k++)
-    x.order[k] = order_of(c, l->seen[k], l->last[k]);
+    x.order[k] =
+        order_of(c, l->seen[k], l->last[k], l->score ? &l->score[k] : NULL);
   TS_TRY(ts_comm_sum_i64(comm, &n, 1));
   TS_TRY(find_first(&x, n - kept_of(c), l->goes, comm));
 done:

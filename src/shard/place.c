@@ -15,10 +15,11 @@ static int64_t sketch_bytes(const ts_table_config *t) {
 }
 
 int64_t ts_place_id_bytes(const ts_table_config *t) {
-  enum { BORN = 4, ID = 8, SEEN_AND_LAST = 8 };
+  enum { BORN = 4, ID = 8, SEEN_AND_LAST = 8, SCORE = 4 };
   if (!ts_table_is_dynamic(t)) return 0;
   return TS_INDEX_ID_BYTES + BORN + (t->dtype == TS_F32 ? 0 : ID) +
-         (ts_table_evicts(t) ? SEEN_AND_LAST : 0) + sketch_bytes(t);
+         (ts_table_evicts(t) ? SEEN_AND_LAST : 0) +
+         (ts_table_scores(t) ? SCORE : 0) + sketch_bytes(t);
 }
 
 int64_t ts_shard_bytes(const ts_table_config *t, const ts_shard *s) {

@@ -165,7 +165,9 @@ static bool alike(const ts_sharding *sharding, const ts_piece *p,
   return p->n_cols == q->n_cols &&
          (p->n_cols == a->dim) == (q->n_cols == b->dim) &&
          ts_table_is_dynamic(a) == ts_table_is_dynamic(b) &&
-         ts_table_evicts(a) == ts_table_evicts(b) && a->dtype == b->dtype &&
+         ts_table_evicts(a) == ts_table_evicts(b) &&
+         ts_table_scores(a) == ts_table_scores(b) &&
+         (a->grow > 0) == (b->grow > 0) && a->dtype == b->dtype &&
          a->ema == b->ema && a->pooling == b->pooling &&
          a->weighted == b->weighted &&
          (a->max_length > 0) == (b->max_length > 0) &&

@@ -192,6 +192,11 @@ typedef struct ts_row_update_args {
                             a row is, in place of its global number; or NULL */
   uint64_t seed;
   int64_t step;
+  /* (rows) f32 or NULL.  An update adds to score[key] the L2 norm of the row's
+   * sum as the optimizer gets it: of the whole step, weights of ids and shares
+   * of bags in it, before weight decay; max_norm is of rows, and the deck's
+   * clipping of dense gradients. */
+  float *score;
   /* When not NULL: no update; the sum of run r goes to sum_out[r * dim], its
    * key to key_out[r], and their number to *n_out, which is there when the
    * call returns where it is the host's memory; NULL: nobody asks.  For

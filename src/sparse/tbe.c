@@ -68,6 +68,7 @@ static ts_err create_tier(ts_tbe *t, const ts_tbe_spec *s) {
   const ts_table_config *c = s->tables[0].config;
   ts_tier_spec spec = {
       .n_rows = t->row_base[t->n_tables],
+      .grows = c->grow > 0,
       .dim = t->dim,
       .dtype = t->dtype,
       .n_states = t->optim->n_states,

@@ -106,6 +106,11 @@ ts_err ts_tbe_place_parts(ts_tbe *, struct ts_mirror_part *parts,
                           int32_t n_parts, int32_t *rows, uint32_t batch,
                           uint32_t ahead);
 ts_err ts_tbe_forget(ts_tbe *, uint32_t first);
+/* Memory of tables that grow.  give: rows [0, N) of table T's shard have some,
+ * before they are written; once that is done, as many times more as the deck
+ * says.  Work under way does not mind.  NOMEM.  given: how many have it. */
+ts_err ts_tbe_give(ts_tbe *, int32_t t, int64_t n);
+int64_t ts_tbe_given(const ts_tbe *, int32_t t);
 /* The ids of a table, with what is known of those that have a row, by rows. */
 typedef struct ts_tbe_ids {
   struct ts_index *index;
@@ -113,11 +118,13 @@ typedef struct ts_tbe_ids {
   uint32_t *born;         /* the batch that brought it; 0: a checkpoint */
   uint32_t *seen, *last;  /* how many steps it was met in, and the last one's
                              number; NULL where none is evicted */
+  float *score; /* sum of the norms of their gradients (sparse/row_optim.h);
+                   NULL where they don't decide */
 } ts_tbe_ids;
 /* For checkpoints and eviction, the lanes idle: of table T of the group. learn:
- * IDS (n) alone have rows, from 1 on, of batch 0.  On a discrete device seen
- * and last are copies of what it counts: true after fetch, and who has written
- * them sends them; nothing to do on others. */
+ * IDS (n) alone have rows, from 1 on, of batch 0.  On a discrete device seen,
+ * last and score are copies of what it counts: true after fetch, and who has
+ * written them sends them; nothing to do on others. */
 ts_err ts_tbe_fetch_counts(ts_tbe *, int32_t t);
 ts_err ts_tbe_send_counts(ts_tbe *, int32_t t);
 /* Ids have lost their rows: lines of cached groups, of which none is held, are

@@ -56,14 +56,26 @@ typedef struct ts_take_arg {
   int64_t at;
 } ts_take_arg;
 
+/* The rows of table I that have memory. */
+static ts_err take_table(ts_tbe *t, int32_t i, ts_average_rows_args a) {
+  const size_t base = (size_t)t->row_base[i], dim = (size_t)t->dim;
+  char *rows = t->tier->ops->weights(t->tier);
+  rows += base * dim * ts_dtype_bytes(t->dtype);
+  a.out = rows;
+  a.weight = rows;
+  a.ema += base * dim;
+  a.ema_pass += base;
+  a.n = ts_tbe_given(t, i);
+  return t->kernels->average_rows(&a);
+}
+
 static ts_err take_task(void *p, ts_lane *lane) {
   (void)lane;
   const ts_take_arg *arg = p;
   ts_tbe *t = arg->tbe;
-  ts_average_rows_args a = group_args(t, arg->at);
-  a.out = t->tier->ops->weights(t->tier);
-  a.n = t->row_base[t->n_tables];
-  return t->kernels->average_rows(&a);
+  for (int32_t i = 0; i < t->n_tables; i++)
+    TS_DO(take_table(t, i, group_args(t, arg->at)));
+  return TS_OK;
 }
 
 ts_err ts_tbe_take_averages(ts_tbe *t, int64_t at, ts_lane *lane) {

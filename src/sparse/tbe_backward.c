@@ -133,6 +133,7 @@ ts_row_update_args ts_tbe_update_args(ts_tbe *t, double lr_factor,
   }
   a.hyper = t->hyper;
   a.step = pass;
+  a.score = ts_mirror_score(t);
   return a;
 }
 

@@ -39,9 +39,36 @@ static ts_err index_create(ts_tbe *t, int32_t i) {
   return TS_OK;
 }
 
+int64_t ts_tbe_given(const ts_tbe *t, int32_t i) {
+  return t->given ? t->given[i] : t->tables[i].n_rows;
+}
+
+ts_err ts_tbe_give(ts_tbe *t, int32_t i, int64_t n) {
+  const ts_tbe_table *x = &t->tables[i];
+  const int64_t had = ts_tbe_given(t, i);
+  if (n <= had) return TS_OK;
+  const double more = (double)had * x->config->grow;
+  int64_t to = more < (double)x->n_rows ? (int64_t)more : x->n_rows;
+  if (to < n) to = n;
+  TS_DO(t->tier->ops->give(t->tier, t->row_base[i] + had, to - had));
+  t->given[i] = to;
+  return TS_OK;
+}
+
+/* A sixteenth of each. */
+static ts_err begin_to_grow(ts_tbe *t) {
+  enum { PART = 16 };
+  if (!(t->tables[0].config->grow > 0) || !t->tier->ops->give) return TS_OK;
+  TS_DO(ts_mem_many(t->given, t->n_tables, MISC));
+  for (int32_t i = 0; i < t->n_tables; i++)
+    TS_DO(ts_tbe_give(t, i, 1 + t->tables[i].n_rows / PART));
+  return TS_OK;
+}
+
 ts_err ts_tbe_index_create(ts_tbe *t) {
   if (!ts_table_is_dynamic(t->tables[0].config)) return TS_OK;
   const int64_t n_rows = t->row_base[t->n_tables];
+  TS_DO(begin_to_grow(t));
   TS_DO(ts_mem_many(t->index, t->n_tables, MISC));
   TS_DO(ts_mem_many(t->admit, t->n_tables, MISC));
   TS_DO(ts_mem_many(t->born, n_rows, SPARSE));
@@ -49,6 +76,8 @@ ts_err ts_tbe_index_create(ts_tbe *t) {
     TS_DO(ts_mem_many(t->seen, n_rows, SPARSE));
     TS_DO(ts_mem_many(t->last, n_rows, SPARSE));
   }
+  if (ts_table_scores(t->tables[0].config))
+    TS_DO(ts_mem_many(t->score, n_rows, SPARSE));
   if (t->dtype != TS_F32 && !t->discrete)
     TS_DO(ts_mem_many(t->row_id, n_rows, SPARSE));
   for (int32_t i = 0; i < t->n_tables; i++) TS_DO(index_create(t, i));
@@ -68,7 +97,8 @@ void ts_tbe_index_destroy(ts_tbe *t) {
     ts_admit_destroy(t->admit[i]);
   ts_mirror_destroy(t->mirror);
   ts_buffer_reset(&t->firsts);
-  ts_mem_free_all(t->index, t->admit, t->born, t->seen, t->last, t->row_id);
+  ts_mem_free_all(t->index, t->admit, t->born, t->seen, t->last, t->score,
+                  t->row_id, t->given);
 }
 
 bool ts_tbe_is_dynamic(const ts_tbe *t) {
@@ -81,7 +111,8 @@ ts_tbe_ids ts_tbe_ids_of(ts_tbe *t, int32_t i) {
                       .admit = t->admit[i],
                       .born = t->born + base,
                       .seen = t->seen ? t->seen + base : NULL,
-                      .last = t->last ? t->last + base : NULL};
+                      .last = t->last ? t->last + base : NULL,
+                      .score = t->score ? t->score + base : NULL};
 }
 
 /* Rows AT (n_tables) of weights (K -1) or a state, in whatever memory kernels
@@ -134,6 +165,7 @@ static void note_ids(ts_tbe *t, int32_t i, const uint32_t *row,
     const int64_t at = t->row_base[i] + row[place[k]];
     t->born[at] = batch;
     if (t->seen) t->seen[at] = t->last[at] = 0;
+    if (t->score) t->score[at] = 0;
     if (t->row_id) t->row_id[at] = ids[place[k]];
   }
 }
@@ -174,9 +206,12 @@ void ts_tbe_begin_rows(ts_tbe *t, int32_t i, int k, const ts_new_ids *new) {
 
 static ts_err learn_some(ts_tbe *t, int32_t i, uint32_t *row,
                          const int64_t *ids, int64_t n, uint32_t batch) {
-  int64_t fresh[SOME], n_fresh;
+  int64_t fresh[SOME], n_fresh, end = 0;
   TS_DO(ts_index_insert(t->index[i], row, ids, n, fresh, &n_fresh));
   note_ids(t, i, row, ids, fresh, n_fresh, batch);
+  for (int64_t k = 0; k < n_fresh; k++)
+    if (row[fresh[k]] >= end) end = (int64_t)row[fresh[k]] + 1;
+  TS_DO(ts_tbe_give(t, i, end));
   const ts_new_ids new = {row, ids, fresh, n_fresh};
   if (t->mirror) TS_DO(ts_mirror_add(t, i, &new, batch));
   for (int k = -1; !t->mirror && k < t->optim->n_states; k++)

@@ -38,6 +38,9 @@ struct ts_tbe {
   ts_buffer firsts; /* (2, n_tables) row 0 of each, of groups that admit, and
                        where they are */
   uint32_t *born, *seen, *last; /* as in ts_tbe_ids, by rows of the group */
+  float *score;
+  int64_t *given;  /* (n_tables) rows of each that have memory, the first ones;
+                      NULL: all have */
   int64_t *row_id; /* (rows) of those of 16 bits, whose ids they are: stochastic
                       rounding goes by it; else NULL, as with a mirror */
   /* scratch of the backward pass, device memory, grown by the lane that runs
@@ -83,6 +86,8 @@ void ts_tbe_begin_rows(ts_tbe *, int32_t t, int state, const ts_new_ids *);
  * tasks. */
 ts_err ts_mirror_create(ts_tbe *);
 void ts_mirror_destroy(struct ts_tbe_mirror *);
+/* The scores that an update adds to, device memory; NULL: rows have none. */
+float *ts_mirror_score(const ts_tbe *);
 const int64_t *ts_mirror_ids(const ts_tbe *);
 ts_err ts_tbe_meet(ts_tbe *, const uint32_t *keys, int64_t n, int64_t pass);
 ts_err ts_mirror_add(ts_tbe *, int32_t t, const ts_new_ids *, uint32_t batch);

@@ -24,6 +24,7 @@ typedef struct ts_tbe_mirror {
   ts_buffer buckets;     /* of all tables, as many as they ever have */
   ts_buffer ids, born;   /* (rows of the group) */
   ts_buffer seen, last;  /* (rows of the group) where tables evict */
+  ts_buffer score;       /* (rows of the group) where that decides */
   ts_buffer parts;       /* of the batch at hand */
   ts_buffer missed;      /* ids of it without a row: ids, places, how many */
   ts_buffer up, landed;  /* what goes up: pinned, and where it lands */
@@ -64,6 +65,7 @@ static ts_err make_room(ts_tbe *t, ts_tbe_mirror *m) {
     TS_DO(allocate(t, &m->seen, n_rows * 4, TS_SPACE_DEVICE));
     TS_DO(allocate(t, &m->last, n_rows * 4, TS_SPACE_DEVICE));
   }
+  if (t->score) TS_DO(allocate(t, &m->score, n_rows * 4, TS_SPACE_DEVICE));
   TS_DO(allocate(t, &m->missed, 16, TS_SPACE_DEVICE));
   TS_DO(allocate(t, &m->parts, 16, TS_SPACE_DEVICE));
   TS_DO(allocate(t, &m->up, up_bytes(t), TS_SPACE_PINNED));
@@ -81,7 +83,7 @@ void ts_mirror_destroy(ts_tbe_mirror *m) {
   if (!m) return;
   ts_buffer *all[] = {&m->tables, &m->buckets, &m->ids,   &m->born,
                       &m->seen,   &m->last,    &m->parts, &m->missed,
-                      &m->up,     &m->landed};
+                      &m->up,     &m->landed,  &m->score};
   for (size_t i = 0; i < sizeof all / sizeof *all; i++) ts_buffer_reset(all[i]);
   ts_mem_free_all(m->first_bucket, m->list, m->ids_here, m->at_here,
                   m->row_here, m);
@@ -89,6 +91,10 @@ void ts_mirror_destroy(ts_tbe_mirror *m) {
 
 const int64_t *ts_mirror_ids(const ts_tbe *t) {
   return t->mirror ? t->mirror->ids.ptr : NULL;
+}
+
+float *ts_mirror_score(const ts_tbe *t) {
+  return t->mirror && t->score ? t->mirror->score.ptr : t->score;
 }
 
 ts_err ts_tbe_meet(ts_tbe *t, const uint32_t *keys, int64_t n, int64_t pass) {
@@ -220,6 +226,7 @@ ts_err ts_mirror_add(ts_tbe *t, int32_t i, const ts_new_ids *new,
   TS_DO(put(t, (uint32_t *)m->born.ptr + base, rows, born, n, 4));
   if (t->seen) TS_DO(put(t, (uint32_t *)m->seen.ptr + base, rows, -1, n, 4));
   if (t->seen) TS_DO(put(t, (uint32_t *)m->last.ptr + base, rows, -1, n, 4));
+  if (t->score) TS_DO(put(t, (float *)m->score.ptr + base, rows, -1, n, 4));
   for (int k = -1; k < t->optim->n_states; k++)
     TS_DO(put_new(t, i, k, new, rows, weights));
   return TS_OK;
@@ -327,19 +334,22 @@ ts_err ts_tbe_place_parts(ts_tbe *t, ts_mirror_part *parts, int32_t n_parts,
 
 /* ---- at rest ------------------------------------------------------------- */
 
-/* Counts of table I of the device to the host's, or back. */
+/* Counts and scores of table I of the device to the host's, or back. */
 static ts_err move_counts(ts_tbe *t, int32_t i, bool up) {
   ts_err err = TS_OK;
   ts_staging s = {0};
   const int64_t base = t->row_base[i];
   const size_t bytes = (size_t)t->tables[i].n_rows * 4;
-  uint32_t *here[] = {t->seen, t->last};
+  void *here[] = {t->seen, t->last, t->score};
   if (!t->mirror || !t->seen) return TS_OK;
-  uint32_t *there[] = {t->mirror->seen.ptr, t->mirror->last.ptr};
+  void *there[] = {t->mirror->seen.ptr, t->mirror->last.ptr,
+                   t->mirror->score.ptr};
   TS_TRY(ts_staging_create(&s, t->device));
-  for (int k = 0; k < 2; k++)
-    TS_TRY(up ? ts_staging_put(&s, there[k] + base, here[k] + base, bytes)
-              : ts_staging_get(&s, here[k] + base, there[k] + base, bytes));
+  for (int k = 0; k < (t->score ? 3 : 2); k++) {
+    uint32_t *a = (uint32_t *)here[k] + base, *b = (uint32_t *)there[k] + base;
+    TS_TRY(up ? ts_staging_put(&s, b, a, bytes)
+              : ts_staging_get(&s, a, b, bytes));
+  }
 done:
   ts_staging_reset(&s);
   return err;

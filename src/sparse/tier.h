@@ -21,6 +21,7 @@ typedef struct ts_tier ts_tier;
 
 typedef struct ts_tier_spec {
   int64_t n_rows;
+  bool grows; /* rows get memory by give, where the tier has it */
   int32_t dim;
   ts_dtype dtype;
   int n_states;
@@ -83,6 +84,9 @@ typedef struct ts_tier_ops {
   void *(*rows)(ts_tier *, int k);
   ts_err (*flush)(ts_tier *);
   ts_err (*reload)(ts_tier *);
+  /* Rows [row0, row0 + n) have memory, of a tier that grows: they had none.
+   * NOMEM.  NULL: all rows have some from the start. */
+  ts_err (*give)(ts_tier *, int64_t row0, int64_t n);
   void *(*weights)(ts_tier *);       /* (slots, dim) */
   float *(*state)(ts_tier *, int k); /* (slots, dim) or (rows) */
   /* Where the memory of a device is discrete: slots from first_line on are not

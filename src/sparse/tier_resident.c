@@ -15,6 +15,20 @@ static void destroy(ts_tier *tier) {
   ts_mem_free(r);
 }
 
+/* An array of ROW_BYTES a row. */
+static ts_err create_rows(ts_resident *r, ts_buffer *b, ts_device *device,
+                          size_t row_bytes, ts_tag tag) {
+  const size_t bytes = (size_t)r->spec.n_rows * row_bytes;
+  return r->spec.grows
+             ? ts_buffer_create_range(b, device, bytes, tag)
+             : ts_buffer_create(b, device, bytes, TS_SPACE_DEVICE, tag);
+}
+
+static size_t row_bytes(const ts_tier_spec *s, int k) {
+  return k < 0 ? (size_t)s->dim * ts_dtype_bytes(s->dtype)
+               : (size_t)s->state_cols[k] * sizeof(float);
+}
+
 static ts_err create(ts_tier **out, ts_device *device,
                      const ts_tier_spec *spec) {
   extern const ts_tier_ops ts_tier_resident;
@@ -23,20 +37,26 @@ static ts_err create(ts_tier **out, ts_device *device,
   TS_TRY(ts_mem_alloc(&r, sizeof *r, TS_TAG_MISC));
   r->base.ops = &ts_tier_resident;
   r->spec = *spec;
-  TS_TRY(ts_buffer_create(&r->weights, device,
-                          (size_t)(spec->n_rows * spec->dim) *
-                              ts_dtype_bytes(spec->dtype),
-                          TS_SPACE_DEVICE, TS_TAG_TABLES));
+  TS_TRY(
+      create_rows(r, &r->weights, device, row_bytes(spec, -1), TS_TAG_TABLES));
   for (int k = 0; k < spec->n_states; k++)
-    TS_TRY(ts_buffer_create(&r->state[k], device,
-                            (size_t)(spec->n_rows * spec->state_cols[k]) *
-                                sizeof(float),
-                            TS_SPACE_DEVICE, TS_TAG_ROW_STATE));
+    TS_TRY(create_rows(r, &r->state[k], device, row_bytes(spec, k),
+                       TS_TAG_ROW_STATE));
   *out = &r->base;
   r = NULL;
 done:
   destroy((ts_tier *)r);
   return err;
+}
+
+static ts_err give(ts_tier *tier, int64_t row0, int64_t n) {
+  ts_resident *r = (ts_resident *)tier;
+  for (int k = -1; k < r->spec.n_states; k++) {
+    const size_t bytes = row_bytes(&r->spec, k);
+    TS_DO(ts_buffer_give(k < 0 ? &r->weights : &r->state[k],
+                         (size_t)row0 * bytes, (size_t)(row0 + n) * bytes));
+  }
+  return TS_OK;
 }
 
 static ts_err nothing(ts_tier *tier) {
@@ -63,5 +83,6 @@ const ts_tier_ops ts_tier_resident = {.kind = "resident",
                                       .rows = rows,
                                       .flush = nothing,
                                       .reload = nothing,
+                                      .give = give,
                                       .weights = weights,
                                       .state = state};

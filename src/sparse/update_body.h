@@ -159,6 +159,12 @@ TS_BODY void cap_row(const ts_row *r, const ts_row_hyper *h) {
   for (int32_t d = 0; d < r->dim; d++) r->w[d] *= scale;
 }
 
+/* The norm of sum G to the score of group row KEY. */
+TS_BODY void score_row(const ts_row_update_args *a, int64_t key,
+                       const float *g) {
+  if (a->score) a->score[key] += sqrtf(ts_row_sum_squares(g, a->dim));
+}
+
 TS_BODY void close_row(const ts_row_update_args *a, int64_t key, int64_t at,
                        int32_t table, const float *wide) {
   if (a->dtype != TS_F32)
@@ -174,6 +180,7 @@ TS_BODY void update_row(const ts_row_update_args *a, int64_t key, int64_t at,
   const ts_row_hyper *h = &a->hyper[table];
   float stat[TS_ROW_STATS_MAX] = {0};
   const ts_row r = open_row(a, key, at, table, sum, wide);
+  score_row(a, key, sum);
   average_row(a, &r, h);
   for (int k = 0; k < o->n_rounds; k++) o->round[k][isa](&r, h, stat);
   o->apply[isa](&r, h, stat);
@@ -257,6 +264,7 @@ TS_BODY void add_single(const ts_row_update_args *a, ts_singles *s, int64_t j,
   const int64_t key = a->keys[j];
   if (key < a->row_base[*table] || key >= a->row_base[*table + 1])
     *table = table_of(a, key);
+  score_row(a, key, g);
   s->row[s->n] = open_row(a, key, place_of(a->place, j, key), *table, g, NULL);
   s->hyper[s->n++] = &a->hyper[*table];
   if (s->n == SINGLES) update_singles(a, s, isa);

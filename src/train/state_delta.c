@@ -65,5 +65,6 @@ done:
 }
 
 int64_t ts_ids_bytes(const ts_ids *d) {
-  return 8 * (d->seen ? 3 : 1) * d->n + ts_sights_bytes(d);
+  const int64_t each = 8 * (d->seen ? 3 : 1) + (d->score ? 4 : 0);
+  return each * d->n + ts_sights_bytes(d);
 }

@@ -30,9 +30,12 @@ static ts_err find_shard(void *arg, int32_t table, const ts_shard *s,
   return TS_OK;
 }
 
-static ts_err make_room(ts_ckpt *ckpt, ts_ids *d, bool evicts) {
+static ts_err make_room(ts_ckpt *ckpt, ts_ids *d) {
+  const ts_tbe_ids have = ts_tbe_ids_of(d->tbe, d->number);
   TS_DO(ts_ckpt_own(ckpt, (size_t)d->n * 8, (void **)&d->ids));
-  if (!evicts) return TS_OK;
+  if (have.score)
+    TS_DO(ts_ckpt_own(ckpt, (size_t)d->n * 4, (void **)&d->score));
+  if (!have.seen) return TS_OK;
   TS_DO(ts_ckpt_own(ckpt, (size_t)d->n * 8, (void **)&d->seen));
   return ts_ckpt_own(ckpt, (size_t)d->n * 8, (void **)&d->last);
 }
@@ -44,7 +47,7 @@ static ts_err list(ts_ckpt *ckpt, ts_ids *d, uint32_t first) {
   const ts_tbe_ids have = ts_tbe_ids_of(d->tbe, d->number);
   const int64_t n = ts_index_n(have.index);
   d->n = n;
-  TS_DO(make_room(ckpt, d, have.seen != NULL));
+  TS_DO(make_room(ckpt, d));
   TS_DO(ts_ckpt_own(ckpt, (size_t)n * 4, (void **)&d->rows));
   TS_DO(ts_index_list(have.index, d->ids, d->rows));
   d->n = 0;
@@ -55,6 +58,7 @@ static ts_err list(ts_ckpt *ckpt, ts_ids *d, uint32_t first) {
     d->rows[d->n] = row;
     if (d->seen) d->seen[d->n] = have.seen[row];
     if (d->last) d->last[d->n] = have.last[row];
+    if (d->score) d->score[d->n] = have.score[row];
     d->start[1 + ts_index_part(ts_index_key(d->ids[d->n++]))]++;
   }
   return TS_OK;
@@ -95,12 +99,12 @@ ts_err ts_state_ids_add(ts_trainer *t, ts_ckpt *ckpt) {
 
 /* An item of a number for each id of table I. */
 static ts_err add_list(ts_ckpt *ckpt, const ts_state_ids *x, int32_t i,
-                       const char *what, bool optional) {
+                       const char *what, ts_dtype dtype, bool optional) {
   ts_err err = TS_OK;
   ts_str name = {0};
   ts_ckpt_item *item;
   TS_TRY(ts_str_append(&name, "dynamic/%s/%s", name_of(x->trainer, i), what));
-  TS_TRY(ts_ckpt_add_item(ckpt, name.text, TS_I64,
+  TS_TRY(ts_ckpt_add_item(ckpt, name.text, dtype,
                           x->tables[i].start[TS_INDEX_PARTS], 0, &item));
   item->optional = optional;
   ts_ckpt_is_copy(item, x->trainer->n_ranks);
@@ -111,12 +115,14 @@ done:
 
 ts_err ts_ids_add_lists(ts_ckpt *ckpt, ts_state_ids *x, int32_t i) {
   ts_ids *d = &x->tables[i];
+  const ts_table_config *c = &x->trainer->config->tables[i];
   d->first = ckpt->n_items;
-  TS_DO(add_list(ckpt, x, i, "ids", false));
-  if (ts_table_evicts(&x->trainer->config->tables[i])) {
-    TS_DO(add_list(ckpt, x, i, "seen", true));
-    TS_DO(add_list(ckpt, x, i, "last", true));
+  TS_DO(add_list(ckpt, x, i, "ids", TS_I64, false));
+  if (ts_table_evicts(c)) {
+    TS_DO(add_list(ckpt, x, i, "seen", TS_I64, true));
+    TS_DO(add_list(ckpt, x, i, "last", TS_I64, true));
   }
+  if (ts_table_scores(c)) TS_DO(add_list(ckpt, x, i, "score", TS_F32, true));
   d->n_lists = ckpt->n_items - d->first;
   return TS_OK;
 }
@@ -149,12 +155,11 @@ static const int64_t *starts_of(const ts_ckpt *ckpt, const char *name) {
 static ts_err read_to(ts_ckpt *ckpt, ts_ids *d, int64_t place) {
   ts_ckpt_item *items = &ckpt->items[d->first];
   const int n_states = ts_tbe_optim(d->tbe)->n_states;
-  TS_DO(make_room(ckpt, d, d->seen != NULL));
-  TS_DO(ts_ckpt_add_piece(items, false, true, place, d->n, d->ids));
-  if (d->seen) {
-    TS_DO(ts_ckpt_add_piece(&items[1], false, true, place, d->n, d->seen));
-    TS_DO(ts_ckpt_add_piece(&items[2], false, true, place, d->n, d->last));
-  }
+  TS_DO(make_room(ckpt, d));
+  TS_DO(ts_tbe_give(d->tbe, d->number, 1 + d->n));
+  void *const lists[] = {d->ids, d->seen, d->last, d->score};
+  for (int32_t k = 0; k < d->n_lists; k++)
+    TS_DO(ts_ckpt_add_piece(&items[k], false, true, place, d->n, lists[k]));
   for (int32_t k = d->n_lists; k < d->n_items; k++) {
     int32_t cols;
     ts_dtype dtype;
@@ -251,8 +256,9 @@ static bool are_whole(const ts_ids *d) {
   return true;
 }
 
-/* Numbers of steps, which are not those of a run that begins ANEW; a file that
- * was made without eviction says nothing: its ids are as if met in its step. */
+/* Numbers of steps and scores, which are not those of a run that begins ANEW; a
+ * file that was made without eviction says nothing: its ids are as if met in
+ * its step; and without scores these are 0. */
 static bool take_numbers(const ts_ids *d, const ts_ckpt *ckpt, bool anew) {
   const ts_tbe_ids have = ts_tbe_ids_of(d->tbe, d->number);
   const bool known = d->seen && !ckpt->items[d->first + 1].absent;
@@ -264,6 +270,8 @@ static bool take_numbers(const ts_ids *d, const ts_ckpt *ckpt, bool anew) {
     have.seen[k + 1] = (uint32_t)seen; /* rows are from 1 on */
     have.last[k + 1] = (uint32_t)last;
   }
+  for (int64_t k = 0; d->score && !anew && k < d->n; k++)
+    if (!ckpt->items[d->first + 3].absent) have.score[k + 1] = d->score[k];
   return true;
 }
 

@@ -20,9 +20,11 @@ typedef struct ts_ids {
   int64_t *ids;            /* (n) */
   uint32_t *rows;          /* (n) in the shard */
   int64_t *seen, *last;    /* (n) as in ts_tbe_ids, of tables that evict */
+  float *score;            /* (n) the same, of tables that score */
   int64_t *changed;        /* of a delta: those of the ids whose rows it has */
-  int32_t first;           /* number of its item of ids; those of seen and
-                              last, weights, states of optimizers follow it */
+  int32_t first;           /* number of its item of ids; those of seen, last
+                              and score, weights, states of optimizers follow
+                              it */
   int32_t n_lists;         /* items before the weights */
   int32_t sights;          /* number of the item of its counts, if it admits */
   bool sights_known;       /* the file that is loaded has them, of this size */
@@ -46,7 +48,7 @@ ts_err ts_state_ids_find(ts_trainer *, ts_ckpt *, ts_state_ids **);
 /* CKPT, which is to be saved, gets the places of their parts. */
 ts_err ts_state_ids_add(ts_trainer *, ts_ckpt *);
 /* Adds table I's items of its ids, of which the other items of it come after:
- * ids, and where it evicts how often and when they were met. */
+ * ids, where it evicts how often and when they were met, and their scores. */
 ts_err ts_ids_add_lists(ts_ckpt *, ts_state_ids *, int32_t i);
 /* state_delta.c: which of D's ids were updated, or came, since the last save:
  * their ROWS (*N, in the shard, owned by the caller), by the order of the ids,

@@ -29,7 +29,7 @@ static ts_err move_shard(void *arg, int32_t table, const ts_shard *s,
   (void)table, (void)s;
   if (!o->averages) return TS_OK;
   float *at = ts_tbe_rows(tbe, k, o->n_states - 1, &cols, &dtype);
-  const int64_t n_rows = ts_tbe_table_of(tbe, k)->n_rows;
+  const int64_t n_rows = ts_tbe_given(tbe, k);
   for (int64_t i = 0; i < n_rows; i += TS_STAGING_PIECE / 4) {
     const int64_t left = n_rows - i;
     TS_DO(move_some(arg, at + i,

@@ -11,7 +11,7 @@ bool ts_ids_can_shrink(const ts_table_config *c) {
   return ts_table_evicts(c) && strcmp(c->evict.kind, "ttl") != 0;
 }
 
-/* Items of rows after the lists: bytes of a row of the K-th. */
+/* Bytes of a row of an item, or of a number of a list. */
 static size_t row_bytes(const ts_ckpt_item *item) {
   const int64_t cols = item->cols ? item->cols : 1;
   return (size_t)cols * ts_dtype_bytes(item->dtype);
@@ -20,11 +20,12 @@ static size_t row_bytes(const ts_ckpt_item *item) {
 ts_err ts_ids_stage(ts_ckpt *ckpt, ts_ids *d, int64_t place) {
   ts_ckpt_item *items = &ckpt->items[d->first];
   const size_t n = (size_t)d->n;
-  int64_t **lists[] = {&d->ids, &d->seen, &d->last};
+  void **lists[] = {(void **)&d->ids, (void **)&d->seen, (void **)&d->last,
+                    (void **)&d->score};
   TS_DO(ts_ckpt_own(ckpt, (size_t)d->n_items * sizeof *d->staged,
                     (void **)&d->staged));
   for (int32_t k = 0; k < d->n_lists; k++) {
-    TS_DO(ts_ckpt_own(ckpt, n * 8, (void **)lists[k]));
+    TS_DO(ts_ckpt_own(ckpt, n * row_bytes(&items[k]), lists[k]));
     TS_DO(ts_ckpt_add_piece(&items[k], false, true, place, d->n, *lists[k]));
   }
   for (int32_t k = d->n_lists; k < d->n_items; k++) {
@@ -47,6 +48,7 @@ static void keep(void *rows, size_t bytes, const bool *goes, int64_t n) {
 /* Into the table's rows from 1 on, as many as it has. */
 static ts_err put(ts_ckpt *ckpt, const ts_ids *d, int64_t n) {
   const int n_states = ts_tbe_optim(d->tbe)->n_states;
+  TS_DO(ts_tbe_give(d->tbe, d->number, 1 + n));
   for (int32_t k = d->n_lists; k < d->n_items; k++) {
     int32_t cols;
     ts_dtype dtype;
@@ -74,6 +76,7 @@ static ts_err take(ts_ckpt *ckpt, ts_ids *d, const bool *goes, int64_t n) {
   keep(d->ids, 8, goes, n_all);
   keep(d->seen, 8, goes, n_all);
   keep(d->last, 8, goes, n_all);
+  if (d->score) keep(d->score, 4, goes, n_all);
   for (int32_t k = d->n_lists; k < d->n_items; k++)
     keep(d->staged[k], row_bytes(&ckpt->items[d->first + k]), goes, n_all);
   d->n = n;
@@ -96,6 +99,7 @@ ts_err ts_ids_shrink(ts_ckpt *ckpt, ts_ids *d, const ts_table_config *c,
                     .n = n_all,
                     .seen = d->seen,
                     .last = d->last,
+                    .score = d->score,
                     .goes = goes};
   TS_TRY(ts_evict_list(c, &l, comm));
   for (int64_t k = 0; k < n_all; k++) n += !goes[k];

@@ -218,7 +218,7 @@ static ts_err add_numbers(ts_describe *d, ts_ckpt_item *item, int32_t table,
  * to be written. */
 static ts_err add_lists(const ts_describe *d, int32_t table) {
   const ts_ids *x = &d->ids->tables[table];
-  int64_t *const numbers[] = {x->ids, x->seen, x->last};
+  void *const numbers[] = {x->ids, x->seen, x->last, x->score};
   for (int32_t k = 0; k < x->n_lists; k++)
     TS_DO(ts_ckpt_add_piece(&d->ckpt->items[x->first + k], true, false,
                             ts_ids_place(x), x->n, numbers[k]));

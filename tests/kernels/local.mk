@@ -12,6 +12,7 @@ check_PROGRAMS += tests/kernels/lookup tests/kernels/sort tests/kernels/update \
   tests/kernels/attention tests/kernels/candidates tests/kernels/full_softmax
 tests_kernels_update_SOURCES = tests/kernels/update.c \
   tests/kernels/update_case.c tests/kernels/update_double.c \
+  tests/kernels/update_score.c \
   tests/kernels/update.h
 tests_kernels_layers_SOURCES = tests/kernels/layers.c \
   tests/kernels/layers_expect.c tests/kernels/layers.h

@@ -104,7 +104,8 @@ TS_TEST(norms) {
                                          : TEST_COUNT(short_runs),
                         .placed = true,
                         .shift = d % 4 == 1,
-                        .caps = true};
+                        .caps = true,
+                        .scores = d % 2};
         check_update(&s);
         if (d % 3 == 0) check_lines(&s);
       }
@@ -145,6 +146,7 @@ TS_TEST(long_sums) {
                            .mean = mode & 2,
                            .placed = mode & 4,
                            .keep = mode & 8,
+                           .scores = mode % 3,
                            .shift = mode % 5});
 }
 
@@ -158,6 +160,7 @@ TS_TEST(long_ends) {
                            .dim = dims[d],
                            .lengths = (const int[]){257, 1, 600},
                            .n_runs = 3,
+                           .scores = true,
                            .placed = true});
 }
 
@@ -195,6 +198,7 @@ TS_TEST(lines) {
                             .dim = dims[d],
                             .lengths = d % 4 ? short_runs : long_runs,
                             .n_runs = TEST_COUNT(short_runs),
+                            .scores = k % 2,
                             .placed = true});
 }
 

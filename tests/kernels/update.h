@@ -19,10 +19,11 @@ typedef struct spec {
   const int *lengths; /* (n_runs) */
   int n_runs;
   bool weighted, mean, placed, keep;
-  bool exact; /* of numbers whose sums in float lose nothing */
-  bool caps;  /* tables have max_norm, but for one */
-  bool means; /* rows have running means */
-  int shift;  /* floats that gradients are moved by: off multiples of 16 */
+  bool exact;  /* of numbers whose sums in float lose nothing */
+  bool caps;   /* tables have max_norm, but for one */
+  bool means;  /* rows have running means */
+  bool scores; /* norms of sums are added up */
+  int shift;   /* floats that gradients are moved by: off multiples of 16 */
 } spec;
 
 typedef struct update_case {

@@ -70,6 +70,10 @@ static void fill_rows(update_case *c, const spec *s) {
       c->a.state[k][i] = i % 3 ? (float)(i % 2 ? 999 : 10 * i) : 0;
   }
   free(w);
+  if (s->scores) {
+    c->a.score = kt_array(ROWS, 4, 0);
+    test_floats(c->a.score, ROWS, 77);
+  }
   if (s->dtype == TS_F32 || kt_bits() % 2) return;
   int64_t *ids = kt_array(ROWS, 8, 0); /* of a dynamic table's rows */
   for (int64_t i = 0; i < ROWS; i++) ids[i] = (int64_t)kt_bits() << 31 | i;

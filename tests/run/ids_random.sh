@@ -1,10 +1,11 @@
 #!/bin/sh
 # ids_random.sh - dynamic tables over runs of random pieces: policies, ranks,
-# pipelines, parts of steps, deltas and their compaction, rows in slow memory and
-# emulated GPUs are drawn, and where a piece stops or is killed; in the end the
-# ids, their counts and ages, and the sights of others are those of a plain model
-# that has trained in one go, and in every second case, whose pieces have the
-# same ranks and the host, all rows are those of a run in one go.
+# pipelines, parts of steps, deltas and their compaction, memory that grows, rows
+# in slow memory and emulated GPUs are drawn, and where a piece stops or is
+# killed; in the end the ids, their counts and ages, and the sights of others are
+# those of a plain model that has trained in one go, and in every second case,
+# whose pieces have the same ranks and the host, all rows are those of a run in
+# one go; by scores, for which there is no such model, in these alone.
 # 12 cases; TESSERA_CASES=N others, 1000 with TESSERA_SWEEP=long.  TESSERA_SEED
 # draws them.  seconds: 200
 . "$srcdir/tests/support/common.sh"
@@ -47,21 +48,22 @@ awk -v seed="$seed" -v n="$n" -v steps=$steps -v backends="$backends" '
   function one_of(list, words) { return words[1 + pick(split(list, words, " "))] }
   BEGIN { srand(seed)
     for (i = 1; i <= n; i++) {
-      kind = one_of("lru lfu ttl"); every = 1 + pick(7); keep = 5 + pick(20); ttl = kind == "ttl" ? 2 + pick(8) : 0
+      same = i % 2; kind = one_of(same ? "lru lfu ttl score" : "lru lfu ttl"); every = 1 + pick(7); keep = 5 + pick(20); ttl = kind == "ttl" ? 2 + pick(8) : 0
       least = one_of("1 2 2 3 4"); window = least > 1 && pick(3) ? 3 + pick(6) : 0
       deck = "--set table_defaults.evict.kind=" kind " --set table_defaults.evict.every=" every " --set table_defaults.evict.ttl=" ttl \
         " --set table_defaults.evict.keep=0." (keep < 10 ? "0" : "") keep " --set table_defaults.admit.min_count=" least " --set table_defaults.admit.window_steps=" window
-      at = 0; same = i % 2; all_ranks = 1 + pick(4); cut = "--set table_defaults.sharding=" one_of("row_wise row_wise table_wise"); parts = "--set run.accumulate=" (1 + (rand() < 0.3))
+      at = 0; all_ranks = 1 + pick(4); cut = "--set table_defaults.sharding=" one_of("row_wise row_wise table_wise"); parts = "--set run.accumulate=" (1 + (rand() < 0.3))
       for (pieces = pick(4); pieces >= 0; pieces--) {
         ranks = same ? all_ranks : 1 + pick(4); stop = steps; kill = "none"
         if (pieces > 0 && rand() < 0.5) kill = pick(ranks) ":" (1 + pick(steps))
         else if (pieces > 0) stop = at = at + pick(steps - at)
         print i, ranks, kill, kill != "none" && rand() < 0.7 ? 1 + pick(3) : 0, deck, "--set run.steps=" (stop > 0 ? stop : 1), "--set pipeline.kind=" one_of("base sparse_dist fused_sparse_dist prefetch"),
           "--set checkpoint.every=" (1 + pick(16)), "--set checkpoint.delta_every=" (rand() < 0.7 ? 1 + pick(3) : 0),
-          rand() < 0.4 && (!same || cut ~ /row_wise/) ? "--set table_defaults.kernel=cached --set table_defaults.cache.load_factor=0.2" : "",
+          "--set table_defaults.grow=" one_of("0 0 1.5 4"), rand() < 0.4 && (!same || cut ~ /row_wise/) ? "--set table_defaults.kernel=cached --set table_defaults.cache.load_factor=0.2" : "",
           "--set run.backend=" (same ? "host" : one_of(backends)),
           same ? parts : "--set run.accumulate=" (1 + (rand() < 0.3)), same ? cut : "--set table_defaults.sharding=" one_of("row_wise row_wise table_wise") }
       if (same) print i, "straight", all_ranks, 0, deck, cut, parts
+      if (kind == "score") { print i, "end"; continue }
       print i, "model", kind, 0, every, keep * 36, ttl, least, window } }' > "$work/cases"
 killed=0 compacted=0
 while read -r case ranks kill by options <&3; do
@@ -73,6 +75,10 @@ while read -r case ranks kill by options <&3; do
       # shellcheck disable=SC2086
       check "case $case (seed $seed), $t: $kill $options" $python "$srcdir/tests/run/evict.py" "$work/data.h5" "$file" 64 $steps $t "$kill" "$1" "$2" "$3" "$4" "$5" 1
     done
+    rm -r "$work/run$case"
+    continue
+  fi
+  if [ "$ranks" = end ]; then
     rm -r "$work/run$case"
     continue
   fi

@@ -56,7 +56,7 @@ dist_check_SCRIPTS += tests/run/async.sh \
   tests/run/scales.sh \
   tests/run/sequences.sh tests/run/serve.sh tests/run/sequences_two.sh tests/run/balance.sh \
   tests/run/several_tables.sh \
-  tests/run/evict.sh \
+  tests/run/evict.sh tests/run/evict_score.sh tests/run/ids_grow.sh \
   tests/run/admit.sh tests/run/dynamic_devices.sh \
   tests/run/ids_averages.sh tests/run/ids_deltas.sh tests/run/ids_random.sh \
   tests/run/top.sh \
@@ -82,7 +82,7 @@ dist_check_SCRIPTS += tests/run/async.sh \
   tests/run/validation.sh \
   tests/run/watchdog.sh \
   tests/run/weights.sh
-EXTRA_DIST += tests/run/golden_losses.txt tests/run/compress.py tests/run/evict.py tests/run/top.py tests/run/convert_sequences.py tests/run/items.py tests/run/negatives.py tests/run/npy.py tests/run/parquet.py tests/run/parquet_find.sh tests/run/topk.py tests/run/item_tower.py tests/run/outputs.py tests/run/parity.py \
+EXTRA_DIST += tests/run/golden_losses.txt tests/run/compress.py tests/run/evict.py tests/run/evict_score.py tests/run/top.py tests/run/convert_sequences.py tests/run/items.py tests/run/negatives.py tests/run/npy.py tests/run/parquet.py tests/run/parquet_find.sh tests/run/topk.py tests/run/item_tower.py tests/run/outputs.py tests/run/parity.py \
   tests/run/headers.py tests/run/machine_code.py tests/kernels/machine_code.txt
 EXTRA_DIST += tests/oracle/cases tests/oracle/exported.py tests/oracle/make.py tests/oracle/models.py tests/oracle/sequences.py
 

@@ -16,10 +16,15 @@ with h5py.File(path) as f:
     ids = lists["ids"][:] if "ids" in lists else np.arange(len(w))
     counted = "seen" in lists
     name = "id" if "ids" in lists else "row"
-    rows = list(zip(ids, lists["seen"][:], lists["last"][:], norm) if counted
-                else zip(ids, norm))
-first = sorted(rows, key=lambda r: (-r[1], -r[2], r[0]) if counted
-               else (-r[1], r[0]))[:k]
-print(name + " steps last norm" if counted else name + " norm")
-for r in first:
-    print(" ".join([str(int(x)) for x in r[:-1]] + ["%.6g" % r[-1]]))
+    scored = "score" in lists
+    score = lists["score"][:].astype(float) if scored else norm
+    rows = list(zip(ids, lists["seen"][:], lists["last"][:], score, norm)
+                if counted else zip(ids, norm))
+if not counted:
+    rows.sort(key=lambda r: (-r[1], r[0]))
+else:
+    rows.sort(key=lambda r: (-r[3] if scored else 0, -r[1], -r[2], r[0]))
+print(name + " steps last" * counted + " score" * scored + " norm")
+for r in rows[:k]:
+    print(" ".join([str(int(x)) for x in r[:3 if counted else 1]] +
+                   ["%.6g" % x for x in r[-1 - scored:]]))

@@ -19,10 +19,10 @@ cp small.deck plain.deck
 check "plain tables" train 1 plain
 dynamic plain.deck > small.deck
 check "tables of any id" train 2 any --set table_defaults.sharding=row_wise
-for kind in lru lfu; do
+for kind in lru lfu score; do
   check "$kind" train 2 $kind --set table_defaults.evict.kind=$kind --set table_defaults.evict.every=5
 done
-for run in plain any lru lfu; do
+for run in plain any lru lfu score; do
   for table in a b c d e; do
     for k in 1 7 100000; do check "$run: $k of $table" as_sorted "$(newest $run)" $table $k; done
   done

@@ -290,6 +290,30 @@ TS_TESTS(pools_and_counts, 0, 2) {
   ck_assert_int_eq(held(TS_TAG_SPARSE), before);
 }
 
+/* Addresses get memory in pieces, which are zeroed, counted, and stay. */
+TS_TESTS(ranges_grow, 0, 2) {
+  enum { ALL = 16 << 20, LEAST = 5000, PIECE = 4 << 20 };
+  ts_buffer b;
+  start(_i);
+  const int64_t before = held(TS_TAG_SPARSE);
+  ck_assert_ok(ts_buffer_create_range(&b, p.device, ALL, TS_TAG_SPARSE));
+  ck_assert_uint_eq(b.bytes, ALL);
+  for (size_t from = 0, to = LEAST; from < ALL; from = to, to = 2 * to) {
+    if (to > ALL) to = ALL;
+    ck_assert_ok(ts_buffer_give(&b, from, to));
+    ts_buffer part =
+        ts_buffer_wrap((char *)b.ptr + from, to - from, TS_SPACE_DEVICE);
+    ck_assert(filled(p.lane, &part, to - from, 0));
+    fill(p.lane, &part, to - from, 7);
+    ck_assert_int_ge(held(TS_TAG_SPARSE) - before, (int64_t)to);
+    if (b.range)
+      ck_assert_int_le(held(TS_TAG_SPARSE) - before, (int64_t)to + PIECE);
+  }
+  ck_assert(filled(p.lane, &b, ALL, 7));
+  ts_buffer_reset(&b);
+  ck_assert_int_eq(held(TS_TAG_SPARSE), before);
+}
+
 TS_TEST(too_much_memory_is_one_message) {
   ts_buffer b;
   if (!strcmp(ts_test_backend(), "host")) return; /* sanitizers stop there */

@@ -2,6 +2,7 @@
 # include/, over a CUDA runtime without a GPU.  One object, in which all names
 # but those of emulated.h are local, so that a build with CUDA has both.
 emulated_c = tests/support/emulated/streams.c tests/support/emulated/memory.c \
+  tests/support/emulated/ranges.c \
   tests/support/emulated/launches.c tests/support/emulated/graphs.c \
   tests/support/emulated/gpu.c tests/support/emulated/names.c \
   tests/support/emulated/cublas.c tests/support/emulated/cublas_product.c \
@@ -21,6 +22,7 @@ EXTRA_DIST += $(emulated_c) $(emulated_cc) tests/support/emulated/emulated.h \
   tests/support/emulated/simt_engine.h \
   tests/support/emulated/nccl_box.h tests/support/emulated/nccl_group.h \
   tests/support/emulated/cublas.h tests/support/emulated/cublas_impl.h \
+  $(emulated_include)/cuda.h \
   $(emulated_include)/cuda_runtime_api.h $(emulated_include)/cuda_runtime.h \
   $(emulated_include)/cuda_math.h \
   $(emulated_include)/cuda_fp16.h $(emulated_include)/cuda_bf16.h \

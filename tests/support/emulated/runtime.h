@@ -101,6 +101,7 @@ void ts_device_fails(void); /* from now on; without the lock */
 /* memory.c; under lock. */
 cudaError_t ts_memory_give_out(void **p, size_t bytes, bool device);
 void ts_memory_give_back(void *p);
+void *ts_memory_addresses(size_t bytes); /* which nobody may touch; or NULL */
 bool ts_memory_knows(const void *p, bool *device);
 void ts_memory_set(void *p, int byte, size_t bytes); /* without the lock */
 /* A look at what WORK names: FRESH, when it is enqueued; else when its stream

@@ -109,6 +109,12 @@ cudaError_t cudaHostGetDevicePointer(void **seen, void *p, unsigned flags);
 cudaError_t cudaPointerGetAttributes(cudaPointerAttributes *, const void *p);
 cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total);
 
+enum { cudaEnableDefault = 0 };
+cudaError_t cudaGetDriverEntryPointByVersion(const char *name, void **call,
+                                             unsigned version,
+                                             unsigned long long flags,
+                                             void *found);
+
 enum { cudaMemAllocationTypePinned = 1, cudaMemHandleTypeNone = 0 };
 enum { cudaMemLocationTypeDevice = 1 };
 typedef struct cudaMemPoolProps {
