@@ -103,8 +103,8 @@ static ts_err open_all(ts_top *x, const char *path, const char *table) {
   TS_DO(open_set(x, &x->ids, "dynamic/%s/ids", table));
   TS_DO(open_set(x, &x->seen, "dynamic/%s/seen", table));
   TS_DO(open_set(x, &x->last, "dynamic/%s/last", table));
-  if (x->dim < 1 || x->weights.s.dtype > TS_F16 || !is_list(x, &x->ids) ||
-      !is_list(x, &x->seen) || !is_list(x, &x->last) ||
+  if (x->dim < 1 || !ts_dtype_is_number(x->weights.s.dtype) ||
+      !is_list(x, &x->ids) || !is_list(x, &x->seen) || !is_list(x, &x->last) ||
       x->seen.there != x->last.there || (x->seen.there && !x->ids.there))
     return ts_fail(TS_ERR_CKPT, "%s: the ids of table %s are damaged", path,
                    table);

@@ -26,7 +26,7 @@ static ts_average_rows_args group_args(const ts_tbe *t, int64_t at) {
 ts_err ts_tbe_average(ts_tbe *t, ts_lookup_args *bags, const ts_tbe_input *in,
                       int64_t at) {
   const int64_t n = in->n_ids;
-  const size_t row = (size_t)t->dim * ts_dtype_bytes(t->dtype);
+  const size_t row = (size_t)ts_row_bytes(t->dtype, t->dim);
   TS_DO(ts_tbe_reserve(t, n, 0));
   TS_DO(ts_buffer_reserve(&t->sums, (size_t)n * row));
   const ts_entries_args entries = {.keys = t->keys[0].ptr,

@@ -23,10 +23,10 @@ static ts_err create(ts_tier **out, ts_device *device,
   TS_TRY(ts_mem_alloc(&r, sizeof *r, TS_TAG_MISC));
   r->base.ops = &ts_tier_resident;
   r->spec = *spec;
-  TS_TRY(ts_buffer_create(&r->weights, device,
-                          (size_t)(spec->n_rows * spec->dim) *
-                              ts_dtype_bytes(spec->dtype),
-                          TS_SPACE_DEVICE, TS_TAG_TABLES));
+  TS_TRY(ts_buffer_create(
+      &r->weights, device,
+      (size_t)(spec->n_rows * ts_row_bytes(spec->dtype, spec->dim)),
+      TS_SPACE_DEVICE, TS_TAG_TABLES));
   for (int k = 0; k < spec->n_states; k++)
     TS_TRY(ts_buffer_create(&r->state[k], device,
                             (size_t)(spec->n_rows * spec->state_cols[k]) *
