@@ -9,6 +9,7 @@
 
 #include "cuda/runtime/store.cuh"
 #include "cuda/sparse/rounding.cuh"
+#include "cuda/sparse/few_bits.cuh"
 #include "cuda/sparse/row_work.cuh"
 
 /* ---- quads --------------------------------------------------------------- */
@@ -174,10 +175,116 @@ struct ts_columns {
   }
 };
 
+/* ---- rows in few bits ---------------------------------------------------- */
+
+__device__ inline char *ts_few_row(const ts_row_place &r, const ts_row_id &id) {
+  char *row =
+      (char *)r.weight + (uint64_t)id.at * (4 * ts_few_pitch(r.dtype, r.dim));
+  return id.at >= r.first_line ? row + r.shift[0] : row;
+}
+
+/* Bytes of COLUMNS of them. */
+__device__ inline uint32_t ts_few_bytes(const ts_row_place &r, int columns) {
+  return r.dtype == TS_INT8 ? columns : (columns + 1) / 2;
+}
+
+/* As ts_row_load. */
+__device__ inline ts_quad
+ts_few_load(const ts_row_place &r, const ts_row_id &id, const ts_columns &c) {
+  const char *row = ts_few_row(r, id);
+  const bool wide = r.dtype == TS_INT8;
+  const char *at = row + ts_few_bytes(r, c.at);
+  const uint32_t v = wide ? *(const uint32_t *)at : *(const uint16_t *)at;
+  const ts_few_tail tail =
+      ts_few_tail_of((const uint32_t *)row, ts_few_bytes(r, r.dim));
+  ts_quad q;
+  for (int k = 0; k < 4; k++)
+    q.x[k].x =
+        fmaf(tail.scale,
+             wide ? ts_few_number<TS_INT8>(v, k) : ts_few_number<TS_INT4>(v, k),
+             tail.bias);
+  return q;
+}
+
+/* The least and the last number of a row, of which each lane has some. */
+struct ts_few_range {
+  int32_t least = INT32_MAX, last = INT32_MIN;
+
+  __device__ void add(const ts_quad &q, int n) {
+    for (int k = 0; k < 4; k++) {
+      if (k >= n) break;
+      const int32_t x = ts_few_bits_order(q.x[k].x);
+      least = x < least ? x : least;
+      last = x > last ? x : last;
+    }
+  }
+  /* In every lane. */
+  template <int W> __device__ void share() {
+#pragma unroll
+    for (int half = W / 2; half > 0; half /= 2) {
+      const int32_t x = __shfl_xor_sync(0xffffffffu, least, half);
+      const int32_t y = __shfl_xor_sync(0xffffffffu, last, half);
+      least = x < least ? x : least;
+      last = y > last ? y : last;
+    }
+  }
+  template <int W> __device__ ts_few_bits code(const ts_row_place &r) {
+    share<W>();
+    return ts_few_bits_of(least, last, ts_few_bits_most(r.dtype));
+  }
+};
+
+/* As ts_row_store, without scale and bias. */
+__device__ inline void ts_few_store(const ts_row_place &r, const ts_row_id &id,
+                                    const ts_columns &c, const ts_row_table &t,
+                                    const ts_quad &w, const ts_few_bits &f) {
+  uint32_t words[4], q[4];
+  const int64_t row =
+      r.row_id ? r.row_id[id.key] : t.first_row + id.key - t.base;
+  ts_philox_words(words, (uint64_t)row, r.step,
+                  t.first_quad + (uint32_t)c.at / 4, t.rounding_key);
+  for (int k = 0; k < 4; k++)
+    q[k] = k < c.n ? ts_few_bits_round(w.x[k].x, f, ts_few_bits_most(r.dtype),
+                                       words[k])
+                   : 0;
+  uint8_t *to = (uint8_t *)ts_few_row(r, id) + ts_few_bytes(r, c.at);
+  for (int k = 0; k < 4; k++)
+    if (r.dtype == TS_INT8 ? k < c.n : k < c.n && k % 2 == 0)
+      to[r.dtype == TS_INT8 ? k : k / 2] =
+          (uint8_t)(r.dtype == TS_INT8 ? q[k] : q[k] | q[k | 1] << 4);
+}
+
+template <int W>
+__device__ inline void
+ts_few_store_tail(const ts_row_place &r, const ts_row_id &id,
+                  const ts_few_bits &f, const ts_group<W> &group) {
+  if (!id.active || group.lane > 1) return;
+  const uint32_t x = ts_bits_of(group.lane ? f.bias : f.scale);
+  uint8_t *to =
+      (uint8_t *)ts_few_row(r, id) + ts_few_bytes(r, r.dim) + 4 * group.lane;
+  for (int k = 0; k < 4; k++) to[k] = (uint8_t)(x >> 8 * k);
+}
+
+/* A row that its lanes hold. */
+template <int W>
+__device__ inline void ts_few_finish(const ts_row_place &r, const ts_row_id &id,
+                                     const ts_columns &c, const ts_row_table &t,
+                                     const ts_quad &w, const ts_few_bits &f,
+                                     const ts_group<W> &group) {
+  if (id.active && c.n > 0) ts_few_store(r, id, c, t, w, f);
+  ts_few_store_tail(r, id, f, group);
+}
+
 /* Statistics of round K. */
 template <class O> __device__ inline int ts_stats_of(int k) {
   return k == 0 ? O::STATS0 : O::STATS1;
 }
+
+/* An optimizer's kernels of rows in few bits have its formulas under another
+ * name, so that those of other rows stay as they are. */
+template <class O> struct ts_few : O {};
+template <class O> constexpr bool ts_is_few = false;
+template <class O> constexpr bool ts_is_few<ts_few<O>> = true;
 
 /* Weights and states of the columns of one lane. */
 template <class O> struct ts_elements {
@@ -187,7 +294,10 @@ template <class O> struct ts_elements {
                        const ts_columns &c) {
     w = state[0] = state[1] = {};
     if (!id.active || c.n <= 0) return;
-    w = ts_row_load(r, ts_row_at(r, id, c.at, -1), c.n);
+    if constexpr (ts_is_few<O>)
+      w = ts_few_load(r, id, c);
+    else
+      w = ts_row_load(r, ts_row_at(r, id, c.at, -1), c.n);
     for (int k = 0; k < O::ELEMENTS; k++)
       state[k] = ts_quad_load(r.state[k] + ts_row_at(r, id, c.at, k), c.n,
                               r.wide_loads);
@@ -284,7 +394,14 @@ ts_row_update_held(const ts_row_place &r, const ts_row_id &id,
     ts_row_add_squares(squares, e.w, c.n);
     ts_row_scale(e.w, ts_row_cap(squares, t.hyper.max_norm));
   }
-  e.store(r, id, c, t);
+  if constexpr (ts_is_few<O>) {
+    ts_few_range range;
+    if (id.active) range.add(e.w, c.n);
+    ts_few_finish<W>(r, id, c, t, e.w, range.code<W>(r), group);
+    e.store_states(r, id, c);
+  } else {
+    e.store(r, id, c, t);
+  }
   if constexpr (O::ROW >= 0)
     if (id.active && group.lane == 0) r.state[O::ROW][id.key] = row.x;
 }
@@ -324,6 +441,36 @@ ts_row_find_cap(const ts_row_place &r, const ts_row_id &id,
     ts_row_add_squares(squares, e.w, c.n);
   }
   return ts_row_cap(squares, t.hyper.max_norm);
+}
+
+/* The end of a row in few bits: once for its range, then once more for its
+ * numbers; scale and bias come last, as the numbers are read by them. */
+template <class O, int W>
+__device__ inline void
+ts_few_do_apply(const ts_row_place &r, const ts_row_id &id,
+                const ts_row_table &t, const O &o, const float *grad,
+                const ts_group<W> &group, ts_real by) {
+  ts_few_range range;
+  ts_few_bits f = {};
+  for (int pass = 0; pass < 2; pass++) {
+    for (int sweep = 0; sweep * 4 * W < r.dim; sweep++) {
+      const ts_columns c(r.dim, sweep, W, group.lane);
+      ts_elements<O> e;
+      if (!id.active || c.n <= 0) continue;
+      e.load(r, id, c);
+      e.apply(o, ts_quad_load(grad + c.at, c.n, r.wide_loads));
+      ts_row_scale(e.w, by);
+      if (pass == 0) {
+        range.add(e.w, c.n);
+        continue;
+      }
+      ts_few_store(r, id, c, t, e.w, f);
+      e.store_states(r, id, c);
+    }
+    if (pass == 0) f = range.code<W>(r);
+    __syncwarp();
+  }
+  ts_few_store_tail(r, id, f, group);
 }
 
 /* And its end; weights are multiplied BY. */
@@ -375,7 +522,10 @@ ts_row_update_wide(const ts_row_place &r, const ts_row_id &id,
   o.before(O::ROUNDS, row, stat, row_dim);
   ts_real by = {1};
   if (r.caps) by = ts_row_find_cap<O, W>(r, id, t, o, grad, group);
-  ts_row_do_apply<O, W>(r, id, t, o, grad, group, by);
+  if constexpr (ts_is_few<O>)
+    ts_few_do_apply<O, W>(r, id, t, o, grad, group, by);
+  else
+    ts_row_do_apply<O, W>(r, id, t, o, grad, group, by);
   if constexpr (O::ROW >= 0)
     if (id.active && group.lane == 0) r.state[O::ROW][id.key] = row.x;
 }

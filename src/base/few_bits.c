@@ -5,49 +5,31 @@
 
 /* ---- packing ------------------------------------------------------------- */
 
-/* Q from 0 to MOST. */
-typedef struct ts_code {
-  float scale, bias;
-  double most;
-} ts_code;
-
-/* In f64, as the range may be beyond f32.  The least scales are too coarse to
- * be rounded to the nearest: the last q would miss the row's largest number.
- * That number has to stay finite, too. */
-static ts_code code_of(const float *x, int32_t dim, double most) {
-  float least = x[0], last = x[0];
-  if (!ts_all_finite(x, TS_F32, dim)) return (ts_code){NAN, NAN, most};
-  for (int32_t d = 1; d < dim; d++) {
-    least = x[d] < least ? x[d] : least;
-    last = x[d] > last ? x[d] : last;
+static ts_few_bits_code code_of(const float *x, int32_t dim, float most) {
+  int32_t least = INT32_MAX, last = INT32_MIN;
+  for (int32_t d = 0; d < dim; d++) {
+    const int32_t y = ts_few_bits_order(x[d]);
+    least = y < least ? y : least;
+    last = y > last ? y : last;
   }
-  const double range = (double)last - least;
-  float scale = (float)(range / most);
-  if (scale < FLT_MIN && (double)scale * most < range)
-    scale = nextafterf(scale, INFINITY);
-  if ((double)scale * most + least > FLT_MAX) scale = nextafterf(scale, 0);
-  return (ts_code){scale, least, most};
+  return ts_few_bits_code_of(least, last, most);
 }
 
-/* Products by the reciprocal, which vectors have, and not quotients. */
-static void quantise(uint8_t *q, const ts_code *c, const float *x,
-                     int32_t dim) {
-  const double bias = c->bias, most = c->most;
-  const double inverse = c->scale > 0 ? 1.0 / (double)c->scale : 0;
-  for (int32_t d = 0; d < dim; d++) {
-    const double y = ((double)x[d] - bias) * inverse + 0.5;
-    q[d] = (uint8_t)(int32_t)(y < most ? y : most);
-  }
+static void quantise(uint8_t *q, ts_few_bits_code c, double most,
+                     const float *x, int32_t dim) {
+  for (int32_t d = 0; d < dim; d++)
+    q[d] = (uint8_t)ts_few_bits_near(x[d], c, most);
 }
 
 static void pack_row(ts_dtype t, uint8_t *to, const float *x, int32_t dim) {
   enum { BLOCK = 256 }; /* even: a byte has two columns of int4 */
-  const ts_code c = code_of(x, dim, (double)ts_few_bits_most(t));
+  const float most = ts_few_bits_most(t);
+  const ts_few_bits_code c = code_of(x, dim, most);
   uint8_t q[BLOCK + 1];
   uint8_t *tail = to + ts_columns_bytes(t, dim);
   for (int32_t d = 0; d < dim; d += BLOCK) {
     const int32_t n = dim - d < BLOCK ? dim - d : BLOCK;
-    quantise(q, &c, x + d, n);
+    quantise(q, c, (double)most, x + d, n);
     q[n] = 0;
     if (t == TS_INT8)
       memcpy(to + d, q, (size_t)n);

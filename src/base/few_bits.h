@@ -43,7 +43,7 @@ void ts_rows_from_f32(void *to, const float *x, ts_dtype, int64_t n,
 /* None of N rows has a number that is infinite or not a number. */
 bool ts_rows_all_finite(const void *rows, ts_dtype, int64_t n, int32_t dim);
 
-/* ---- stochastic rounding ------------------------------------------------- */
+/* ---- rounding ------------------------------------------------------------ */
 
 /* A float as an integer that is greater where the float is, NaN beyond
  * infinity: sums of a row's least and last need no order. */
@@ -59,21 +59,58 @@ TS_HASH_INLINE float ts_few_bits_float(int32_t i) {
   return x;
 }
 
+/* No number from LEAST to LAST, in that order, is infinite or not a number. */
+TS_HASH_INLINE bool ts_few_bits_finite(int32_t least, int32_t last) {
+  const int32_t largest = 0x7f7fffff;
+  return last <= largest && least >= ~largest;
+}
+
+/* To the nearest: scale and bias of a row whose numbers are from LEAST to LAST,
+ * in ts_few_bits_order.  In f64, as the range may be beyond f32.  The least
+ * scales are too coarse to be rounded to the nearest: the last q would miss the
+ * row's largest number.  That number has to stay finite, too. */
+typedef struct ts_few_bits_code {
+  float scale, bias;
+  double inverse; /* 1 / scale, or 0 */
+} ts_few_bits_code;
+
+TS_HASH_INLINE ts_few_bits_code ts_few_bits_code_of(int32_t least, int32_t last,
+                                                    float most) {
+  ts_few_bits_code c = {NAN, NAN, 0};
+  if (!ts_few_bits_finite(least, last)) return c;
+  c.bias = ts_few_bits_float(least);
+  const double range = (double)ts_few_bits_float(last) - (double)c.bias;
+  c.scale = (float)(range / (double)most);
+  if (c.scale < FLT_MIN && (double)c.scale * (double)most < range)
+    c.scale = ts_few_bits_float(ts_few_bits_order(c.scale) + 1);
+  if ((double)c.scale * (double)most + (double)c.bias > (double)FLT_MAX)
+    c.scale = ts_few_bits_float(ts_few_bits_order(c.scale) - 1);
+  if (c.scale > 0) c.inverse = 1.0 / (double)c.scale;
+  return c;
+}
+
+/* q of X, a number of that row: a product by the reciprocal, which vectors
+ * have, and no quotient. */
+TS_HASH_INLINE int32_t ts_few_bits_near(float x, ts_few_bits_code c,
+                                        double most) {
+  const double y = ((double)x - (double)c.bias) * c.inverse + 0.5;
+  return (int32_t)(y < most ? y : most);
+}
+
+/* Stochastically. */
 typedef struct ts_few_bits {
   float scale, bias;
   float inverse; /* 2 / scale, or 0 */
 } ts_few_bits;
 
-/* Scale and bias of a row whose numbers are from LEAST to LAST, in
- * ts_few_bits_order.  Halves, as the range may be beyond f32.  A scale below
+/* Halves, as the range may be beyond f32.  A scale below
  * the least normal one is 0, as its inverse would not be finite; the last
  * number has to stay so, too. */
 TS_HASH_INLINE ts_few_bits ts_few_bits_of(int32_t least, int32_t last,
                                           float most) {
-  const int32_t largest = 0x7f7fffff;
   const float bias = ts_few_bits_float(least) + 0.0f; /* -0 is 0 */
   ts_few_bits f = {NAN, NAN, 0};
-  if (last > largest || least < ~largest) return f;
+  if (!ts_few_bits_finite(least, last)) return f;
   f.bias = bias;
   f.scale = (ts_few_bits_float(last) * 0.5f - bias * 0.5f) / (most * 0.5f);
   if (!(f.scale >= FLT_MIN)) f.scale = 0;
