@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "base/auc.h"
-#include "base/dtype.h"
+#include "base/few_bits.h"
 #include "base/hash.h"
 #include "base/json.h"
 #include "base/mem.h"
@@ -92,22 +92,24 @@ TS_TESTS(half_floats_are_the_nearest, 0, 2) {
 }
 
 TS_TEST(types) {
-  static const char *const want[] = {"f32 4", "bf16 2", "f16 2", "f64 8",
-                                     "i32 4", "i64 8",  "u8 1"};
+  static const char *const want[] = {"f32 4",  "bf16 2", "f16 2",
+                                     "int8 0", "int4 0", "f64 8",
+                                     "i32 4",  "i64 8",  "u8 1"};
   const float x[3] = {1.5f, -2, 0.25f};
   float y[3];
-  char got[16], stored[12];
-  for (int t = 0; t < 7; t++) {
+  char got[16], stored[16];
+  for (int t = 0; t < TS_DTYPE_COUNT; t++) {
     snprintf(got, sizeof got, "%s %zu", ts_dtype_name((ts_dtype)t),
              ts_dtype_bytes((ts_dtype)t));
     ck_assert_str_eq(got, want[t]);
   }
-  for (ts_dtype t = TS_F32; t <= TS_F16; t++)
+  for (ts_dtype t = TS_F32; t <= TS_INT4; t++)
     for (int bad = 0; bad < 4; bad++) {
       memcpy(y, x, sizeof y);
       if (bad < 3) y[bad] = bad % 2 ? NAN : INFINITY;
-      ts_from_f32(stored, y, t, 3);
-      ck_assert(ts_all_finite(stored, t, 3) == (bad == 3));
+      ts_rows_from_f32(stored, y, t, 1, 3);
+      ck_assert(ts_rows_all_finite(stored, t, 1, 3) == (bad == 3));
+      if (ts_dtype_has_scale(t)) continue;
       ck_assert(ts_all_finite(stored, t, bad < 3 ? bad : 0));
       ts_to_f32(y, stored, t, bad);
       ck_assert_mem_eq(y, x, (size_t)bad * 4);
