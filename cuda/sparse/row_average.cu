@@ -47,6 +47,7 @@ struct ts_average_work {
   int mean; /* the state; the next one is the pass */
 };
 
+template <bool FEW>
 static __global__ void __launch_bounds__(TS_ROW_BLOCK)
     ts_row_averages(ts_average_work a) {
   const ts_row_place &r = a.rows;
@@ -64,10 +65,11 @@ static __global__ void __launch_bounds__(TS_ROW_BLOCK)
     const float rest = ts_ema_rest(decay, (int64_t)r.step - pass);
     for (int32_t d = lane; d < r.dim; d += 32) {
       float *e = r.state[a.mean] + ts_row_at(r, id, d, a.mean);
-      const float w =
-          r.dtype > TS_F16
-              ? ts_few_element(ts_few_row(r, id), r.dtype, r.dim, d)
-              : ts_element(r.weight, r.dtype, ts_row_at(r, id, d, -1));
+      float w;
+      if constexpr (FEW)
+        w = ts_few_element(ts_few_row(r, id), r.dtype, r.dim, d);
+      else
+        w = ts_element(r.weight, r.dtype, ts_row_at(r, id, d, -1));
       *e = pass > 0 ? ts_ema_of(*e, w, rest).x : w;
     }
     __syncwarp();
@@ -79,7 +81,9 @@ ts_err ts_row_average(const ts_row_update_args *a, const ts_row_place &rows,
                       const ts_row_entries &of) {
   if (!a->optim->averages) return TS_OK;
   const ts_average_work w = {rows, of, a->optim->n_states - 2};
-  return ts_row_launch(ts_row_averages, of.n, TS_ROW_BLOCK / 32, w);
+  return ts_row_launch(ts_dtype_has_scale(a->dtype) ? ts_row_averages<true>
+                                                    : ts_row_averages<false>,
+                       of.n, TS_ROW_BLOCK / 32, w);
 }
 
 /* ---- average_rows -------------------------------------------------------- */

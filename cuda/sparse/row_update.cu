@@ -161,7 +161,8 @@ ts_row_do_wide(const ts_row_work &a, const ts_row_task &t, const ts_row_id &id,
 /* All pieces, and all runs of one piece: W lanes for each.  HELD: dim is at
  * most 4 W. */
 template <class O, int W, bool HELD>
-__global__ void __launch_bounds__(TS_ROW_BLOCK, O::ELEMENTS > 0 ? 3 : 4)
+__global__ void __launch_bounds__(TS_ROW_BLOCK,
+                                  O::ELEMENTS > 0 || ts_is_few<O> ? 3 : 4)
     ts_row_tasks(ts_row_work a) {
   const ts_group<W> group;
   const ts_row_counts counts = *a.counts;

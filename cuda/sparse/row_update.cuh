@@ -198,6 +198,7 @@ ts_few_load(const ts_row_place &r, const ts_row_id &id, const ts_columns &c) {
   const ts_few_tail tail =
       ts_few_tail_of((const uint32_t *)row, ts_few_bytes(r, r.dim));
   ts_quad q;
+#pragma unroll
   for (int k = 0; k < 4; k++)
     q.x[k].x =
         fmaf(tail.scale,
@@ -211,11 +212,11 @@ struct ts_few_range {
   int32_t least = INT32_MAX, last = INT32_MIN;
 
   __device__ void add(const ts_quad &q, int n) {
+#pragma unroll
     for (int k = 0; k < 4; k++) {
-      if (k >= n) break;
       const int32_t x = ts_few_bits_order(q.x[k].x);
-      least = x < least ? x : least;
-      last = x > last ? x : last;
+      if (k < n && x < least) least = x;
+      if (k < n && x > last) last = x;
     }
   }
   /* In every lane. */
@@ -238,20 +239,28 @@ struct ts_few_range {
 __device__ inline void ts_few_store(const ts_row_place &r, const ts_row_id &id,
                                     const ts_columns &c, const ts_row_table &t,
                                     const ts_quad &w, const ts_few_bits &f) {
-  uint32_t words[4], q[4];
+  uint32_t words[4], all = 0;
+  const bool wide = r.dtype == TS_INT8;
   const int64_t row =
       r.row_id ? r.row_id[id.key] : t.first_row + id.key - t.base;
   ts_philox_words(words, (uint64_t)row, r.step,
                   t.first_quad + (uint32_t)c.at / 4, t.rounding_key);
-  for (int k = 0; k < 4; k++)
-    q[k] = k < c.n ? ts_few_bits_round(w.x[k].x, f, ts_few_bits_most(r.dtype),
-                                       words[k])
-                   : 0;
-  uint8_t *to = (uint8_t *)ts_few_row(r, id) + ts_few_bytes(r, c.at);
-  for (int k = 0; k < 4; k++)
-    if (r.dtype == TS_INT8 ? k < c.n : k < c.n && k % 2 == 0)
-      to[r.dtype == TS_INT8 ? k : k / 2] =
-          (uint8_t)(r.dtype == TS_INT8 ? q[k] : q[k] | q[k | 1] << 4);
+#pragma unroll
+  for (int k = 0; k < 4; k++) {
+    const uint32_t q = (uint32_t)ts_few_bits_round(
+        w.x[k].x, f, ts_few_bits_most(r.dtype), words[k]);
+    if (k < c.n) all |= q << (wide ? 8 : 4) * k;
+  }
+  char *to = ts_few_row(r, id) + ts_few_bytes(r, c.at);
+  if (c.n == 4 && wide) {
+    *(uint32_t *)to = all;
+  } else if (c.n == 4) {
+    *(uint16_t *)to = (uint16_t)all;
+  } else {
+#pragma unroll
+    for (uint32_t k = 0; k < 3; k++)
+      if (k < ts_few_bytes(r, c.n)) to[k] = (char)(all >> 8 * k);
+  }
 }
 
 template <int W>
@@ -443,6 +452,24 @@ ts_row_find_cap(const ts_row_place &r, const ts_row_id &id,
   return ts_row_cap(squares, t.hyper.max_norm);
 }
 
+/* body(columns, elements) of what the end of a row makes of it. */
+template <class O, int W, class Body>
+__device__ inline void ts_few_each(const ts_row_place &r, const ts_row_id &id,
+                                   const O &o, const float *grad,
+                                   const ts_group<W> &group, ts_real by,
+                                   Body body) {
+#pragma unroll 1
+  for (int sweep = 0; sweep * 4 * W < r.dim; sweep++) {
+    const ts_columns c(r.dim, sweep, W, group.lane);
+    ts_elements<O> e;
+    if (!id.active || c.n <= 0) continue;
+    e.load(r, id, c);
+    e.apply(o, ts_quad_load(grad + c.at, c.n, r.wide_loads));
+    ts_row_scale(e.w, by);
+    body(c, e);
+  }
+}
+
 /* The end of a row in few bits: once for its range, then once more for its
  * numbers; scale and bias come last, as the numbers are read by them. */
 template <class O, int W>
@@ -451,25 +478,17 @@ ts_few_do_apply(const ts_row_place &r, const ts_row_id &id,
                 const ts_row_table &t, const O &o, const float *grad,
                 const ts_group<W> &group, ts_real by) {
   ts_few_range range;
-  ts_few_bits f = {};
-  for (int pass = 0; pass < 2; pass++) {
-    for (int sweep = 0; sweep * 4 * W < r.dim; sweep++) {
-      const ts_columns c(r.dim, sweep, W, group.lane);
-      ts_elements<O> e;
-      if (!id.active || c.n <= 0) continue;
-      e.load(r, id, c);
-      e.apply(o, ts_quad_load(grad + c.at, c.n, r.wide_loads));
-      ts_row_scale(e.w, by);
-      if (pass == 0) {
-        range.add(e.w, c.n);
-        continue;
-      }
-      ts_few_store(r, id, c, t, e.w, f);
-      e.store_states(r, id, c);
-    }
-    if (pass == 0) f = range.code<W>(r);
-    __syncwarp();
-  }
+  ts_few_each<O, W>(r, id, o, grad, group, by,
+                    [&](const ts_columns &c, const ts_elements<O> &e) {
+                      range.add(e.w, c.n);
+                    });
+  const ts_few_bits f = range.code<W>(r);
+  ts_few_each<O, W>(r, id, o, grad, group, by,
+                    [&](const ts_columns &c, const ts_elements<O> &e) {
+                      ts_few_store(r, id, c, t, e.w, f);
+                      e.store_states(r, id, c);
+                    });
+  __syncwarp();
   ts_few_store_tail(r, id, f, group);
 }
 

@@ -85,6 +85,13 @@ check "it says what rows are" grep -q 'embedding_bags.a.weight *(50, 16) *int8' 
 check "the longest rows" "$TESSERA" inspect "$full" --table b --top 3 > "$work/top"
 check "are three" test "$(wc -l < "$work/top")" = 4
 
+check "through MPI-IO" train 2 together $few $rows --set run.steps=12 --set checkpoint.io='"mpio"'
+check "and on" train 2 together $few $rows --set run.steps=14 --set checkpoint.io='"mpio"'
+check "one that does not stop" train 2 apart $few $rows --set run.steps=14
+check "the same bits" same_bits "$(newest together)" "$(newest apart)"
+check "compare" "$TESSERA" compare "$work/together" "$work/apart" > "$work/out"
+check "no difference" grep -q 'AUC.* +0.00000 .*no difference' "$work/out"
+
 # ---- other dtypes ------------------------------------------------------------
 still="--set run.steps=1 --set optimizer.lr=0 --set table_defaults.optimizer.lr=0 --set tables.a.optimizer.lr=0 --set tables.b.optimizer.lr=0 --set tables.c.optimizer.lr=0 --set tables.d.optimizer.lr=0 --set tables.e.optimizer.lr=0"
 scores() { run=$1; out=$2; shift 2; "$TESSERA" predict "$work/small.deck" --quiet --set run.output="$work/$run" --out "$work/$out.csv" "$@"; }

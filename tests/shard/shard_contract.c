@@ -115,11 +115,10 @@ static void check_pooled(ct_run *r, ts_ebc_batch *fl, const ct_batch *b,
         const double want = ct_oracle_row(d, x, b, f, rows.first + i, c, &size);
         const double got = keep[c] = emb[i * stride + c];
         /* The biases of rows in few bits are greater than their sum. */
-        const double room =
-            ts_dtype_has_scale(d->tables[d->table_of[f]].dtype)
-                ? 1e-4 * fmax(size, 1)
-            : b->step ? 1e-5 * fmax(size, 0.1)
-                      : 1e-6 * size;
+        const double room = ts_dtype_has_scale(d->tables[d->table_of[f]].dtype)
+                                ? 1e-4 * fmax(size, 1)
+                            : b->step ? 1e-5 * fmax(size, 0.1)
+                                      : 1e-6 * size;
         if (!r->near && !(fabs(got - want) <= room))
           ct_fault(r, "step %d %s row %d column %d: %.9g instead of %.9g",
                    b->step, d->feature_names[f], rows.first + i, c, got, want);

@@ -135,8 +135,7 @@ TS_TESTS(twins, 0, 16) {
       "lamb", "lars_sgd", "partial_rowwise_lamb"};
   static const double factors[] = {0.01, 0.1, 0.5, 1.0};
   static const int32_t passes[] = {1, 2, 4, 12};
-  static const ts_dtype types[] = {TS_F32, TS_BF16, TS_F32, TS_INT8,
-                                   TS_INT4};
+  static const ts_dtype types[] = {TS_F32, TS_BF16, TS_F32, TS_INT8, TS_INT4};
   static char expect[STATE_BYTES];
   static float outputs[OUTPUTS];
   const char *optim = optims[_i / 2];
