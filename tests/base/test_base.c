@@ -116,6 +116,54 @@ TS_TEST(types) {
     }
 }
 
+/* Scale and bias of X (n). */
+static ts_few_bits few_bits_of(const float *x, int n, float most) {
+  int32_t least = INT32_MAX, last = INT32_MIN;
+  for (int i = 0; i < n; i++) {
+    const int32_t y = ts_few_bits_order(x[i]);
+    least = y < least ? y : least;
+    last = y > last ? y : last;
+  }
+  return ts_few_bits_of(least, last, most);
+}
+
+/* On average numbers stay as they are; the ends of a row always do. */
+TS_TEST(rounding_to_few_bits) {
+  enum { N = 5, WORDS = 4096 };
+  static const float x[N] = {-1, 0.37f, 2.5f, -0.2f, 1.23456f};
+  static const float bad[] = {NAN, -NAN, INFINITY, -INFINITY};
+  for (ts_dtype t = TS_INT8; t <= TS_INT4; t++) {
+    const float most = ts_few_bits_most(t);
+    const ts_few_bits f = few_bits_of(x, N, most);
+    ck_assert_float_eq(f.bias, -1);
+    ck_assert_float_eq_tol(f.scale, 3.5f / most, 1e-8f);
+    for (int i = 0; i < N; i++) {
+      double sum = 0;
+      for (uint32_t k = 0; k < WORDS; k++) {
+        const int q = ts_few_bits_round(x[i], f, most, k << 20 | 0x80000);
+        ck_assert(fabs((double)f.bias + q * (double)f.scale - (double)x[i]) <
+                  1.0001 * (double)f.scale);
+        sum += (double)f.bias + q * (double)f.scale;
+      }
+      ck_assert_double_eq_tol(sum / WORDS, (double)x[i],
+                              3e-4 * (double)f.scale);
+    }
+    const float same[2] = {7, 7}, far[2] = {-FLT_MAX, FLT_MAX};
+    const ts_few_bits one = few_bits_of(same, 2, most);
+    ck_assert(one.scale == 0 && one.bias == 7);
+    ck_assert_int_eq(ts_few_bits_round(7, one, most, 0), 0);
+    const ts_few_bits wide = few_bits_of(far, 2, most);
+    ck_assert(isfinite(fmaf(wide.scale, most, wide.bias)));
+    ck_assert_float_eq(ts_few_bits_round(0, wide, most, 1u << 31),
+                       (float)(int)(most / 2));
+    for (int i = 0; i < 4; i++) {
+      const ts_few_bits none =
+          few_bits_of((const float[]){1, bad[i], -1}, 3, most);
+      ck_assert(isnan(none.scale) && isnan(none.bias));
+    }
+  }
+}
+
 TS_TEST(numbers_that_are_drawn) {
   double n[2];
   ck_assert_double_eq(ts_rng_unit64(1, 0x1800), 2097155.5 * 0x1p-53);
