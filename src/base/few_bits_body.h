@@ -1,6 +1,6 @@
-/* few_bits_body.h - vectors of the numbers of rows in few bits (few_bits.h), for
- * files that are compiled once for each instruction set.
- * All of it is Local. */
+/* few_bits_body.h - vectors of the numbers of rows in few bits (few_bits.h),
+ * for files that are compiled once for each instruction set. All of it is
+ * Local. */
 #pragma once
 
 #include <stdint.h>
