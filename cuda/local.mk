@@ -37,7 +37,7 @@ cuda_headers = \
   cuda/sparse/cache_hold.cuh cuda/sparse/cache_kernels.cuh \
   cuda/sparse/cache_sets.cuh cuda/sparse/exact.cuh cuda/sparse/features.cuh cuda/sparse/lookup.cuh \
   cuda/sparse/lookup_plan.h cuda/sparse/rounding.cuh cuda/sparse/row_optim.cuh \
-  cuda/sparse/row_score.cuh cuda/sparse/row_sum.cuh cuda/sparse/row_update.cuh cuda/sparse/row_work.cuh cuda/sparse/rows.cuh \
+  cuda/sparse/row_few_bits.cuh cuda/sparse/row_quads.cuh cuda/sparse/row_score.cuh cuda/sparse/row_sum.cuh cuda/sparse/row_update.cuh cuda/sparse/row_work.cuh cuda/sparse/rows.cuh \
   cuda/shard/pack.cuh cuda/shard/view.cuh \
   cuda/dense/codes.cuh cuda/dense/cross.cuh cuda/dense/flat.cuh \
   cuda/dense/half.cuh cuda/dense/interact.cuh cuda/dense/mask.h \

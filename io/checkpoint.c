@@ -101,11 +101,11 @@ void ts_ckpt_reset(ts_ckpt *c) {
 }
 
 int64_t ts_item_bytes(ts_dtype dtype, int64_t rows, int64_t cols) {
-  const int64_t size = (int64_t)ts_dtype_bytes(dtype), c = cols ? cols : 1;
-  if (rows < 0 || c < 0 || (rows && c > INT64_MAX / 16 / rows)) return -1;
-  return rows * c * size;
+  const int64_t c = cols ? cols : 1;
+  if (rows < 0 || c < 0 || (rows && c > INT64_MAX / 32 / rows)) return -1;
+  return rows * ts_row_bytes(dtype, c);
 }
 
 int64_t ts_item_row_bytes(const ts_ckpt_item *item) {
-  return (int64_t)ts_dtype_bytes(item->dtype) * (item->cols ? item->cols : 1);
+  return ts_row_bytes(item->dtype, item->cols ? item->cols : 1);
 }

@@ -50,7 +50,7 @@ static int64_t common(const ts_ckpt_columns *c, int64_t from, int64_t to,
 
 int64_t ts_columns_row_bytes(const ts_ckpt_item *item,
                              const ts_ckpt_columns *c) {
-  return (int64_t)ts_dtype_bytes(item->dtype) * c->n_cols;
+  return ts_row_bytes(item->dtype, c->n_cols);
 }
 
 /* Packs this rank's part of everyone's turn, in the order of ranks; the sizes

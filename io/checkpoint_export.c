@@ -24,18 +24,20 @@ typedef struct ts_exporter {
 
 /* ---- what there is ------------------------------------------------------- */
 
+/* Files of tensors have no rows in few bits: f32. */
 static ts_err add(ts_exporter *x, const char *set, bool weights) {
   ts_err err = TS_OK;
   ts_str name = {0};
   ts_stored s;
   TS_TRY(ts_ckpt_open_set(&s, &x->reader, set));
   TS_TRY(ts_ckpt_tensor_name(&name, set));
-  TS_TRY(ts_tensors_out_add(weights ? &x->model : &x->state,
-                            &(ts_tensor_out){.name = name.text,
-                                             .source = (char *)set,
-                                             .dtype = s.dtype,
-                                             .rows = s.rows,
-                                             .cols = s.cols}));
+  TS_TRY(ts_tensors_out_add(
+      weights ? &x->model : &x->state,
+      &(ts_tensor_out){.name = name.text,
+                       .source = (char *)set,
+                       .dtype = ts_dtype_has_scale(s.dtype) ? TS_F32 : s.dtype,
+                       .rows = s.rows,
+                       .cols = s.cols}));
 done:
   ts_stored_reset(&s);
   ts_str_reset(&name);

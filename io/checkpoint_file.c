@@ -23,7 +23,8 @@ enum { HEADER_BYTES = 1024 };
 static ts_err make_dataset(const ts_saver *s, const char *name, ts_dtype dtype,
                            int64_t rows, int64_t cols, hid_t *out) {
   ts_err err = TS_OK;
-  const hsize_t dims[2] = {(hsize_t)rows, (hsize_t)cols};
+  const hsize_t dims[2] = {(hsize_t)rows,
+                           (hsize_t)ts_stored_columns(dtype, cols)};
   hid_t space = H5Screate_simple(cols ? 2 : 1, dims, NULL);
   hid_t plist = H5Pcreate(H5P_DATASET_CREATE);
   TS_TRY(ts_hdf5_make_groups(s->file, name, TS_ERR_CKPT));
@@ -34,6 +35,7 @@ static ts_err make_dataset(const ts_saver *s, const char *name, ts_dtype dtype,
   if (*out < 0)
     TS_THROW(TS_ERR_CKPT, "%s: dataset %s can't be made: %s", s->temp, name,
              ts_hdf5_why());
+  TS_TRY(ts_stored_put_kind(*out, dtype, cols));
 done:
   H5Sclose(space);
   H5Pclose(plist);
@@ -125,8 +127,7 @@ static int64_t data_bytes(const ts_saver *s) {
   int64_t sum = 0;
   for (int32_t i = 0; i < s->c->n_items; i++) {
     const ts_ckpt_item *item = &s->c->items[i];
-    sum += item->rows * (item->cols ? item->cols : 1) *
-           (int64_t)ts_dtype_bytes(item->dtype);
+    sum += item->rows * ts_item_row_bytes(item);
     sum += HEADER_BYTES + 4 * s->n_blocks[i];
   }
   for (int32_t i = 0; i < s->c->n_values; i++)

@@ -11,21 +11,44 @@
 /* Elements that are judged at once. */
 enum { ELEMENTS = 4096 };
 
+static ts_err not_finite(const ts_ckpt *c, const ts_ckpt_item *item,
+                         int64_t at) {
+  return ts_fail(TS_ERR_NAN,
+                 "step %lld: %s has weights that are not numbers, near row "
+                 "%lld: no checkpoint is made of them, and those from before "
+                 "stay; a smaller rate, optimizer.clip_norm or run.on_nan = "
+                 "\"rollback\" may help",
+                 (long long)c->step, item->name + 6,
+                 (long long)(at / ts_item_row_bytes(item)));
+}
+
+/* Rows in few bits: their scales and biases, both of which are NaN where a
+ * number is: so one that lies across a border of what is looked at may be left
+ * out. */
+static ts_err check_scales(const ts_ckpt *c, const ts_ckpt_item *item,
+                           const char *data, int64_t at, int64_t n_bytes) {
+  const int64_t row = ts_item_row_bytes(item), end = at + n_bytes;
+  const int64_t tail = ts_columns_bytes(item->dtype, item->cols);
+  for (int64_t r = at / row; r * row < end; r++)
+    for (int64_t x = r * row + tail, k = 0; k < 2; k++, x += 4) {
+      float y = 0;
+      if (x >= at && x + 4 <= end) memcpy(&y, data + (x - at), sizeof y);
+      if (!ts_all_finite(&y, TS_F32, 1)) return not_finite(c, item, x);
+    }
+  return TS_OK;
+}
+
 static ts_err check(const ts_ckpt *c, const ts_ckpt_item *item,
                     const void *data, int64_t at, int64_t n_bytes) {
   const int64_t size = (int64_t)ts_dtype_bytes(item->dtype);
+  if (ts_dtype_has_scale(item->dtype))
+    return check_scales(c, item, data, at, n_bytes);
   for (int64_t i = 0; i < n_bytes / size; i += ELEMENTS) {
     const int64_t left = n_bytes / size - i;
     if (ts_all_finite((const char *)data + i * size, item->dtype,
                       left < ELEMENTS ? left : ELEMENTS))
       continue;
-    return ts_fail(TS_ERR_NAN,
-                   "step %lld: %s has weights that are not numbers, near row "
-                   "%lld: no checkpoint is made of them, and those from before "
-                   "stay; a smaller rate, optimizer.clip_norm or run.on_nan = "
-                   "\"rollback\" may help",
-                   (long long)c->step, item->name + 6,
-                   (long long)((at + i * size) / ts_item_row_bytes(item)));
+    return not_finite(c, item, at + i * size);
   }
   return TS_OK;
 }

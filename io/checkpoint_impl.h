@@ -218,6 +218,12 @@ ts_err ts_ckpt_check_piece(ts_ckpt *, const ts_ckpt_item *,
  * there; the dtype of an HDF5 type, false where there is none. */
 bool ts_stored_exists(hid_t file, const char *name);
 bool ts_stored_dtype(hid_t type, ts_dtype *);
+/* Rows in few bits (base/few_bits.h) are a dataset of bytes, (rows, bytes of a
+ * row), whose attributes dtype and dim say what they are.  columns: of the
+ * dataset of rows of COLS elements.  put_kind: the attributes of SET, none for
+ * other dtypes; under the lock. */
+int64_t ts_stored_columns(ts_dtype, int64_t cols);
+ts_err ts_stored_put_kind(hid_t set, ts_dtype, int64_t cols);
 
 /* checkpoint_stored.c.  Errors name the dataset. */
 ts_err ts_stored_open(ts_stored *, hid_t file, const char *path,

@@ -110,9 +110,10 @@ static void give_up(const ts_mpio *m) {
 
 static hid_t make_dataset(ts_mpio *m, const char *name, ts_dtype dtype,
                           int64_t rows, int64_t cols) {
-  const int64_t row = (int64_t)ts_dtype_bytes(dtype) * (cols ? cols : 1);
-  const hsize_t dims[2] = {(hsize_t)rows, (hsize_t)cols};
-  const hsize_t chunk[2] = {(hsize_t)chunk_rows(rows, row), (hsize_t)cols};
+  const int64_t row = ts_row_bytes(dtype, cols ? cols : 1);
+  const hsize_t wide = (hsize_t)ts_stored_columns(dtype, cols);
+  const hsize_t dims[2] = {(hsize_t)rows, wide};
+  const hsize_t chunk[2] = {(hsize_t)chunk_rows(rows, row), wide};
   hid_t space = H5Screate_simple(cols ? 2 : 1, dims, NULL);
   hid_t plist = H5Pcreate(H5P_DATASET_CREATE);
   if (rows) {
@@ -126,6 +127,10 @@ static hid_t make_dataset(ts_mpio *m, const char *name, ts_dtype dtype,
                      plist, H5P_DEFAULT);
   H5Sclose(space);
   H5Pclose(plist);
+  if (set >= 0 && ts_stored_put_kind(set, dtype, cols) != TS_OK) {
+    H5Dclose(set);
+    set = -1;
+  }
   return set;
 }
 
@@ -134,10 +139,10 @@ static bool write_rows(ts_mpio *m, hid_t set, const ts_ckpt_item *it,
                        const ts_mpio_part *part, int64_t first, int64_t n) {
   const ts_ckpt_columns *c = &part->of;
   const ts_ckpt_piece rows = {.ptr = c->ptr, .at = part->at};
-  const int64_t row =
-      (int64_t)ts_dtype_bytes(it->dtype) * (c->n_cols + !it->cols);
+  const int64_t row = ts_row_bytes(it->dtype, c->n_cols + !it->cols);
   const hsize_t start[2] = {(hsize_t)(c->row0 + first), (hsize_t)c->col0};
-  const hsize_t count[2] = {(hsize_t)(n ? n : 1), (hsize_t)c->n_cols};
+  const hsize_t count[2] = {(hsize_t)(n ? n : 1),
+                            (hsize_t)ts_stored_columns(it->dtype, c->n_cols)};
   hid_t space = H5Dget_space(set);
   hid_t memory = H5Screate_simple(it->cols ? 2 : 1, count, NULL);
   hid_t plist = H5Pcreate(H5P_DATASET_XFER);
@@ -314,8 +319,7 @@ static ts_err check_finite(const ts_mpio *m) {
       const ts_ckpt_columns *c = &it->columns[k];
       if (c->rank == m->rank)
         TS_DO(ts_ckpt_check_finite(m->c, it, c->ptr, c->row0 * row,
-                                   c->n_rows * c->n_cols *
-                                       (int64_t)ts_dtype_bytes(it->dtype)));
+                                   c->n_rows * ts_columns_row_bytes(it, c)));
     }
   }
   return TS_OK;

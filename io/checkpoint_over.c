@@ -37,7 +37,7 @@ static ts_err check(const ts_overlay *o, const ts_stored *s, const char *name,
 
 /* A block, or all of it; at least a row, of any type. */
 ts_err ts_overlay_room(ts_overlay *o) {
-  const int64_t row = 8 * (o->stored.cols ? o->stored.cols : 1);
+  const int64_t row = 8 * (o->stored.cols > 1 ? o->stored.cols : 2);
   const int64_t all = o->n < TS_BLOCK_BYTES / row ? o->n * row : TS_BLOCK_BYTES;
   return ts_mem_alloc(&o->bite, (size_t)(all > row ? all : row),
                       TS_TAG_CHECKPOINT);

@@ -3,6 +3,7 @@
  * they go to a device's. */
 #include <string.h>
 
+#include "base/few_bits.h"
 #include "base/mem.h"
 #include "io/checkpoint_impl.h"
 
@@ -12,7 +13,8 @@ static ts_err read_chunked(const ts_ckpt_reader *r, const ts_ckpt_item *item,
                            int64_t n_cols, void *to) {
   ts_err err = TS_OK;
   const hsize_t start[2] = {(hsize_t)row0, (hsize_t)col0};
-  const hsize_t count[2] = {(hsize_t)n_rows, (hsize_t)n_cols};
+  const hsize_t count[2] = {(hsize_t)n_rows,
+                            (hsize_t)ts_stored_columns(item->dtype, n_cols)};
   ts_hdf5_lock();
   hid_t set = H5Dopen2(r->file, item->name, H5P_DEFAULT);
   hid_t space = H5Dget_space(set);
@@ -45,11 +47,16 @@ static void convert(void *to, ts_dtype to_type, const void *from,
   }
 }
 
+static bool is_converted_by_rows(const ts_stored *s, const ts_ckpt_item *item) {
+  return s->dtype != item->dtype &&
+         (ts_dtype_has_scale(s->dtype) || ts_dtype_has_scale(item->dtype));
+}
+
 /* Bytes [from, to) of the dataset, whole blocks verified, into a piece. */
 static ts_err read_piece(const ts_ckpt_reader *r, const ts_stored *s,
                          const ts_ckpt_item *item, const ts_ckpt_piece *p) {
   const int64_t size = (int64_t)ts_dtype_bytes(s->dtype);
-  const int64_t row = size * (item->cols ? item->cols : 1);
+  const int64_t row = ts_row_bytes(s->dtype, item->cols ? item->cols : 1);
   const int64_t from = p->row0 * row, to = from + p->n_rows * row;
   if (from == to) return TS_OK;
   if (s->at < 0)
@@ -59,13 +66,13 @@ static ts_err read_piece(const ts_ckpt_reader *r, const ts_stored *s,
     const int64_t a = start < from ? from : start;
     const int64_t z = start + TS_BLOCK_BYTES < to ? start + TS_BLOCK_BYTES : to;
     TS_DO(ts_stored_block(s, r->fd, r->path, item->name, b, r->block));
-    char *dst = (char *)p->ptr +
-                (a - from) / size * (int64_t)ts_dtype_bytes(item->dtype);
+    const char *here = r->block + (a - start);
     if (s->dtype == item->dtype)
-      memcpy(dst, r->block + (a - start), (size_t)(z - a));
+      memcpy((char *)p->ptr + (a - from), here, (size_t)(z - a));
     else
-      convert(dst, item->dtype, r->block + (a - start), s->dtype,
-              (z - a) / size);
+      convert((char *)p->ptr +
+                  (a - from) / size * (int64_t)ts_dtype_bytes(item->dtype),
+              item->dtype, here, s->dtype, (z - a) / size);
   }
   return TS_OK;
 }
@@ -112,12 +119,57 @@ done:
   return err;
 }
 
+static ts_err read_part(const ts_ckpt_reader *, const ts_stored *,
+                        const ts_ckpt_item *, const ts_ckpt_columns *,
+                        bool whole);
+
+/* N rows WIDE to row AT of C on. */
+static void put_rows(const ts_ckpt_item *item, const ts_ckpt_columns *c,
+                     bool whole, int64_t at, int64_t n, const float *wide) {
+  const int32_t cols = (int32_t)item->cols;
+  char *to = (char *)c->ptr + at * (whole ? ts_item_row_bytes(item)
+                                          : ts_columns_row_bytes(item, c));
+  if (whole) ts_rows_from_f32(to, wide, item->dtype, n, cols);
+  for (int64_t i = 0; !whole && i < n; i++)
+    ts_from_f32(to + i * ts_columns_row_bytes(item, c),
+                wide + i * cols + c->col0, item->dtype, c->n_cols);
+}
+
+/* To and from rows in few bits: whole rows, some at a time, by way of f32. */
+static ts_err read_by_rows(const ts_ckpt_reader *r, const ts_stored *s,
+                           const ts_ckpt_item *item, const ts_ckpt_columns *c,
+                           bool whole) {
+  ts_err err = TS_OK;
+  char *rows = NULL;
+  float *wide = NULL;
+  ts_ckpt_item as = *item;
+  as.dtype = s->dtype;
+  const int64_t fit = TS_BITE_BYTES / (4 * item->cols), some = fit ? fit : 1;
+  TS_TRY(ts_mem_alloc(&rows, (size_t)(some * ts_item_row_bytes(&as)),
+                      TS_TAG_CHECKPOINT));
+  TS_TRY(ts_mem_many(wide, some * item->cols, CHECKPOINT));
+  for (int64_t at = 0; at < c->n_rows; at += some) {
+    const int64_t n = c->n_rows - at < some ? c->n_rows - at : some;
+    const ts_ckpt_columns part = {.row0 = c->row0 + at,
+                                  .n_rows = n,
+                                  .n_cols = (int32_t)item->cols,
+                                  .ptr = rows};
+    TS_TRY(read_part(r, s, &as, &part, true));
+    ts_rows_to_f32(wide, rows, s->dtype, n, (int32_t)item->cols);
+    put_rows(item, c, whole, at, n, wide);
+  }
+done:
+  ts_mem_free_all(rows, wide);
+  return err;
+}
+
 /* A part of whole rows, or of some columns. */
 static ts_err read_part(const ts_ckpt_reader *r, const ts_stored *s,
                         const ts_ckpt_item *item, const ts_ckpt_columns *c,
                         bool whole) {
   const ts_ckpt_piece piece = {
       .row0 = c->row0, .n_rows = c->n_rows, .ptr = c->ptr};
+  if (is_converted_by_rows(s, item)) return read_by_rows(r, s, item, c, whole);
   if (whole) return read_piece(r, s, item, &piece);
   if (s->at < 0)
     return read_chunked(r, item, c->row0, c->n_rows, c->col0, c->n_cols,

@@ -27,7 +27,8 @@ static ts_err check_shape(const ts_ckpt_reader *r, const ts_stored *s,
   if ((!item->from && s->rows != item->rows) || s->cols != item->cols)
     return ts_fail(TS_ERR_CKPT, "%s: %s is %s in the file and %s in the deck",
                    r->path, item->name, there, here);
-  if (s->dtype != item->dtype && (s->dtype > TS_F16 || item->dtype > TS_F16))
+  if (s->dtype != item->dtype &&
+      (!ts_dtype_is_number(s->dtype) || !ts_dtype_is_number(item->dtype)))
     return ts_fail(TS_ERR_CKPT, "%s: %s is %s in the file and %s here", r->path,
                    item->name, ts_dtype_name(s->dtype),
                    ts_dtype_name(item->dtype));

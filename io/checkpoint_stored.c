@@ -19,6 +19,44 @@ bool ts_stored_dtype(hid_t type, ts_dtype *out) {
   return false;
 }
 
+int64_t ts_stored_columns(ts_dtype dtype, int64_t cols) {
+  return ts_dtype_has_scale(dtype) ? ts_row_bytes(dtype, cols) : cols;
+}
+
+ts_err ts_stored_put_kind(hid_t set, ts_dtype dtype, int64_t cols) {
+  const char *name = ts_dtype_name(dtype);
+  if (!ts_dtype_has_scale(dtype)) return TS_OK;
+  hid_t type = H5Tcopy(H5T_C_S1);
+  H5Tset_size(type, strlen(name) + 1);
+  ts_err err = ts_hdf5_put_attr(set, "dtype", type, name, TS_ERR_CKPT);
+  if (err == TS_OK)
+    err = ts_hdf5_put_attr(set, "dim", H5T_NATIVE_INT64, &cols, TS_ERR_CKPT);
+  H5Tclose(type);
+  return err;
+}
+
+/* Bytes that are rows in few bits become such; false where their attributes do
+ * not fit them. */
+static bool take_kind(ts_stored *s, hid_t set) {
+  enum { DIM_MAX = 1 << 20 };
+  char name[16];
+  int64_t dim;
+  if (s->dtype != TS_U8 || !s->cols || H5Aexists(set, "dtype") <= 0)
+    return true;
+  if (!ts_hdf5_get_text(set, "dtype", name, sizeof name) ||
+      !ts_hdf5_get_number(set, "dim", H5T_NATIVE_INT64, &dim))
+    return false;
+  for (ts_dtype t = TS_INT8; t <= TS_INT4; t++) {
+    if (strcmp(name, ts_dtype_name(t)) != 0) continue;
+    if (dim < 1 || dim > DIM_MAX || ts_row_bytes(t, dim) != s->cols)
+      return false;
+    s->dtype = t;
+    s->cols = dim;
+    return true;
+  }
+  return false;
+}
+
 static ts_err read_sums(ts_stored *s, hid_t file, const char *path,
                         const char *name) {
   ts_err err = TS_OK;
@@ -73,6 +111,11 @@ ts_err ts_stored_open(ts_stored *s, hid_t file, const char *path,
   (void)H5Sget_simple_extent_dims(space, dims, NULL);
   s->rows = (int64_t)dims[0];
   s->cols = rank == 2 ? (int64_t)dims[1] : 0;
+  if (!take_kind(s, set))
+    TS_THROW(TS_ERR_CKPT,
+             "%s: dataset %s has attributes \"dtype\" and \"dim\" that are not "
+             "those of its rows of %lld bytes",
+             path, name, (long long)s->cols);
   if (ts_item_bytes(s->dtype, s->rows, s->cols) < 0)
     TS_THROW(TS_ERR_CKPT, "%s: dataset %s has an impossible size", path, name);
   const haddr_t at =

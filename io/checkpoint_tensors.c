@@ -1,6 +1,7 @@
 /* checkpoint_tensors.c - items out of files of tensors. */
 #include <string.h>
 
+#include "base/few_bits.h"
 #include "base/mem.h"
 #include "io/checkpoint_impl.h"
 #include "io/tensors.h"
@@ -191,8 +192,7 @@ done:
 static char *row_at(const ts_ckpt_item *item, int64_t row, int64_t row0,
                     int64_t n_rows, void *ptr, int64_t cols) {
   if (!ptr || row < row0 || row >= row0 + n_rows) return NULL;
-  return (char *)ptr +
-         (row - row0) * cols * (int64_t)ts_dtype_bytes(item->dtype);
+  return (char *)ptr + (row - row0) * ts_row_bytes(item->dtype, cols);
 }
 
 bool ts_ckpt_has_row(const ts_ckpt_item *item, int64_t row) {
@@ -210,13 +210,13 @@ bool ts_ckpt_has_row(const ts_ckpt_item *item, int64_t row) {
 ts_err ts_ckpt_put_row(ts_ckpt *ckpt, const ts_ckpt_item *item, int64_t row,
                        const float *x, void *room) {
   const size_t size = ts_dtype_bytes(item->dtype);
-  ts_from_f32(room, x, item->dtype, item->cols);
+  ts_rows_from_f32(room, x, item->dtype, 1, (int32_t)item->cols);
   for (int32_t k = 0; k < item->n_read; k++) {
     const ts_ckpt_piece *p = &item->read[k];
     char *to = row_at(item, row, p->row0, p->n_rows, p->ptr, item->cols);
     if (to)
-      TS_DO(
-          ts_staging_put(&ckpt->staging, to, room, (size_t)item->cols * size));
+      TS_DO(ts_staging_put(&ckpt->staging, to, room,
+                           (size_t)ts_item_row_bytes(item)));
   }
   for (int32_t k = 0; k < item->n_columns; k++) {
     const ts_ckpt_columns *c = &item->columns[k];

@@ -104,7 +104,7 @@ static ts_err open_all(ts_top *x, const char *path, const char *table) {
   TS_DO(open_set(x, &x->seen, "dynamic/%s/seen", table));
   TS_DO(open_set(x, &x->last, "dynamic/%s/last", table));
   TS_DO(open_set(x, &x->score, "dynamic/%s/score", table));
-  if (x->dim < 1 || x->weights.s.dtype > TS_F16 ||
+  if (x->dim < 1 || !ts_dtype_is_number(x->weights.s.dtype) ||
       !is_list(x, &x->ids, TS_I64) || !is_list(x, &x->seen, TS_I64) ||
       !is_list(x, &x->last, TS_I64) || !is_list(x, &x->score, TS_F32) ||
       x->seen.there != x->last.there || (x->seen.there && !x->ids.there) ||

@@ -95,7 +95,8 @@ hid_t ts_hdf5_type(ts_dtype t) {
       [TS_F32] = H5T_IEEE_F32LE, [TS_F64] = H5T_IEEE_F64LE,
       [TS_BF16] = half_types[0], [TS_F16] = half_types[1],
       [TS_I32] = H5T_STD_I32LE,  [TS_I64] = H5T_STD_I64LE,
-      [TS_U8] = H5T_STD_U8LE};
+      [TS_U8] = H5T_STD_U8LE,    [TS_INT8] = H5T_STD_U8LE,
+      [TS_INT4] = H5T_STD_U8LE};
   ts_hdf5_unlock();
   return types[t];
 }

@@ -42,7 +42,8 @@ bool ts_hdf5_get_number(hid_t file, const char *name, hid_t as, void *value);
 bool ts_hdf5_get_text(hid_t file, const char *name, char *text, size_t size);
 
 hid_t ts_hdf5_type(ts_dtype); /* little endian file type; bf16 is a 16-bit
-                                 custom float; not to be closed */
+                                 custom float, int8 and int4 are bytes; not
+                                 to be closed */
 /* The groups on the way to dataset NAME; a scalar attribute.  Under the
  * lock; errors are CODE. */
 ts_err ts_hdf5_make_groups(hid_t file, const char *name, ts_err code);

@@ -18,8 +18,9 @@ KEY(TABLE, "name", name, STRING, NULL, "", 1, 0, NULL,
          "1 and group = \"wide\""),
     WORD(TABLE, pooling, CHOICE, "sum", "sum|mean|none", "of a bag's rows"),
     FLAG(TABLE, weighted, "false", "ids carry weights"),
-    WORD(TABLE, dtype, CHOICE, "f32", "f32|bf16|f16",
-         "of rows; 16-bit rows are rounded stochastically"),
+    WORD(TABLE, dtype, CHOICE, "f32", "f32|bf16|f16|int8|int4",
+         "of rows, which are rounded stochastically, but f32; int8, int4: with "
+         "a scale and a bias a row"),
     WORD_OF(TABLE, "init.kind", init_kind, STRING, "uniform",
             "uniform|normal|constant|file",
             "of initial weights; file: init.path has rows, those that it lacks "

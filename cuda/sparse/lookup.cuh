@@ -141,6 +141,14 @@ ts_row_of(const ts_lookup_params &p, const Raw *table, uint32_t row,
                              : at;
 }
 
+/* Row ROW of rows in few bits from P.weight on, whose pitch is in words. */
+static __device__ __forceinline__ const uint32_t *
+ts_few_row_of(const ts_lookup_params &p, int64_t base, uint32_t row,
+              uint32_t pitch) {
+  return ts_row_of(p, (const uint32_t *)p.weight + base * (int64_t)pitch, row,
+                   pitch);
+}
+
 /* ---- launches ------------------------------------------------------------ */
 
 inline void ts_lookup_fill(ts_lookup_params *p, const ts_lookup_args *a,
@@ -161,9 +169,9 @@ inline void ts_lookup_fill(ts_lookup_params *p, const ts_lookup_args *a,
   p->line_shift = 0;
   if (a->lines) { /* no part of the same array: addresses alone are counted */
     p->first_line = a->first_line;
-    p->line_shift =
-        (int64_t)(uintptr_t)a->lines - (int64_t)(uintptr_t)a->weight -
-        (int64_t)a->first_line * a->dim * (int64_t)ts_dtype_bytes(a->dtype);
+    p->line_shift = (int64_t)(uintptr_t)a->lines -
+                    (int64_t)(uintptr_t)a->weight -
+                    (int64_t)a->first_line * ts_row_bytes(a->dtype, a->dim);
   }
   p->far = far;
   if (far) return;
@@ -191,6 +199,10 @@ static ts_err ts_lookup_by_type(const Start &start, const ts_lookup_params &p,
     return ts_lookup_by_vector<ts_row_bf16>(start, p, vector);
   case TS_F16:
     return ts_lookup_by_vector<ts_row_f16>(start, p, vector);
+  case TS_INT8:
+    return start.template few<ts_row_int8>(p);
+  case TS_INT4:
+    return start.template few<ts_row_int4>(p);
   default:
     return ts_fail(TS_ERR_INTERNAL, "lookup in rows of %s",
                    ts_dtype_name(dtype));

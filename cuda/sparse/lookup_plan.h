@@ -46,10 +46,11 @@ typedef struct ts_lookup_plan {
 } ts_lookup_plan;
 
 /* 16 bytes where rows lie on such borders, half of them for 16-bit rows of
- * 4 (2 k + 1) columns, else one element. */
+ * 4 (2 k + 1) columns, else one element; of rows in few bits a word. */
 static inline int ts_lookup_vector(ts_dtype t, int32_t dim,
                                    const void *weight) {
   const uintptr_t at = (uintptr_t)weight;
+  if (ts_dtype_has_scale(t)) return t == TS_INT8 ? 4 : 8;
   if (t == TS_F32) return dim % 4 == 0 && at % 16 == 0 ? 4 : 1;
   if (dim % 8 == 0 && at % 16 == 0) return 8;
   return dim % 4 == 0 && at % 8 == 0 ? 4 : 1;
@@ -58,6 +59,7 @@ static inline int ts_lookup_vector(ts_dtype t, int32_t dim,
 /* Just enough for a row, up to a warp; the narrow vectors have two sizes. */
 static inline int ts_lookup_lanes(ts_dtype t, int vector, int32_t dim) {
   const int64_t n = ts_ceil_div(dim, vector);
+  if (ts_dtype_has_scale(t)) return n <= 8 ? 8 : n <= 16 ? 16 : 32;
   if (vector == 1) return n <= 4 ? 4 : 32;
   if (vector == 4 && t != TS_F32) return n <= 8 ? 8 : 32;
   return n <= 4 ? 4 : n <= 8 ? 8 : n <= 16 ? 16 : 32;

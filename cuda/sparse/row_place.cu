@@ -79,7 +79,11 @@ static void put_lines(ts_row_place *r, const ts_row_update_args *a) {
   r->first_line = UINT32_MAX;
   if (!a->lines) return;
   r->first_line = a->first_line;
-  r->shift[0] = shift_of(a->weight, a->lines, ts_dtype_bytes(a->dtype), first);
+  r->shift[0] =
+      ts_dtype_has_scale(a->dtype)
+          ? shift_of(a->weight, a->lines, 1,
+                     a->first_line * ts_row_bytes(a->dtype, a->dim))
+          : shift_of(a->weight, a->lines, ts_dtype_bytes(a->dtype), first);
   for (int k = 0; k < a->optim->n_states; k++)
     r->shift[1 + k] = shift_of(a->state[k], a->line_state[k], 4, first);
 }

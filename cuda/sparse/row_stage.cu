@@ -55,6 +55,8 @@ ts_err ts_cuda_row_stage(const ts_row_stage_args *a) {
   ts_row_stage s = {};
   bool found = true;
   if (a->n == 0) return TS_OK;
+  if (ts_dtype_has_scale(a->update->dtype))
+    return ts_fail(TS_ERR_INTERNAL, "stages of rows in few bits on a GPU");
   TS_TRY(ts_cuda_take(&table, bytes, TS_TAG_SPARSE));
   TS_TRY(ts_row_send_tables(a->update, table));
   s.rows = ts_row_place_of(a->update, table);

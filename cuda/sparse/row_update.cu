@@ -91,7 +91,9 @@ __device__ inline void ts_row_ask(const ts_row_place &r, const ts_row_id &id,
                                   const ts_group<W> &group) {
   const ts_columns c(r.dim, 0, W, group.lane);
   if (!id.active || c.n <= 0) return;
-  if (group.lane % 2 == 0) /* 32 bytes are a sector */
+  if constexpr (ts_is_few<O>) {
+    if (group.lane % 4 == 0) ts_prefetch(ts_few_row(r, id) + 4 * group.lane);
+  } else if (group.lane % 2 == 0) /* 32 bytes are a sector */
     ts_prefetch((const char *)r.weight +
                 ts_row_at(r, id, c.at, -1) * (r.dtype == TS_F32 ? 4 : 2));
   for (int k = 0; k < O::ELEMENTS; k++)
@@ -163,7 +165,8 @@ ts_row_do_wide(const ts_row_work &a, const ts_row_task &t, const ts_row_id &id,
 /* All pieces, and all runs of one piece: W lanes for each.  HELD: dim is at
  * most 4 W. */
 template <class O, int W, bool HELD>
-__global__ void __launch_bounds__(TS_ROW_BLOCK, O::ELEMENTS > 0 ? 3 : 4)
+__global__ void __launch_bounds__(TS_ROW_BLOCK,
+                                  O::ELEMENTS > 0 || ts_is_few<O> ? 3 : 4)
     ts_row_tasks(ts_row_work a) {
   const ts_group<W> group;
   const ts_row_counts counts = *a.counts;
@@ -273,8 +276,13 @@ static ts_err launch_update(const ts_row_update_args *a, const ts_row_work &w) {
   ts_err err = TS_OK;
   const char *kind = a->optim->kind;
   if (a->sum_out) return launch_tasks<ts_optim_keep>(kind, w);
-  if (!ts_with_optim(kind,
-                     [&](auto o) { err = launch_tasks<decltype(o)>(kind, w); }))
+  const auto launch = [&](auto o) {
+    if (ts_dtype_has_scale(a->dtype))
+      err = launch_tasks<ts_few<decltype(o)>>(kind, w);
+    else
+      err = launch_tasks<decltype(o)>(kind, w);
+  };
+  if (!ts_with_optim(kind, launch))
     return ts_fail(TS_ERR_INTERNAL, "no update of rows by %s on a GPU", kind);
   return err;
 }

@@ -56,8 +56,8 @@ struct ts_row_place {
   uint32_t step;
   const int64_t *row_id; /* (rows) of dynamic tables, or NULL */
   float *score;          /* (rows) or NULL */
-  /* Places from first_line on lie shift elements further: of weights, states.
-   * Elsewhere no place is as large. */
+  /* Places from first_line on lie shift elements (bytes: weights in few bits)
+   * further: of weights, states.  Elsewhere no place is as large. */
   uint32_t first_line;
   int64_t shift[1 + TS_ROW_STATES_MAX];
   bool wide_loads; /* quads lie at multiples of their size */

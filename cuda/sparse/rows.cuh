@@ -8,6 +8,8 @@
 #endif
 #include <stdint.h>
 
+#include "cuda/sparse/few_bits.cuh"
+
 struct ts_row_f32 {
   typedef uint32_t bits;
   static __device__ __forceinline__ float to_float(uint32_t x) {
@@ -27,20 +29,22 @@ struct ts_row_f16 {
   }
 };
 
+/* In few bits: a lane has a word of V numbers (cuda/sparse/few_bits.cuh). */
+struct ts_row_int8 {
+  static constexpr ts_dtype dtype = TS_INT8;
+  enum { V = 4 };
+};
+struct ts_row_int4 {
+  static constexpr ts_dtype dtype = TS_INT4;
+  enum { V = 8 };
+};
+
 /* The type that BYTES bytes are loaded as. */
 template <int BYTES> struct ts_raw;
-template <> struct ts_raw<2> {
-  typedef unsigned short type;
-};
-template <> struct ts_raw<4> {
-  typedef uint32_t type;
-};
-template <> struct ts_raw<8> {
-  typedef uint2 type;
-};
-template <> struct ts_raw<16> {
-  typedef uint4 type;
-};
+template <> struct ts_raw<2> { typedef unsigned short type; };
+template <> struct ts_raw<4> { typedef uint32_t type; };
+template <> struct ts_raw<8> { typedef uint2 type; };
+template <> struct ts_raw<16> { typedef uint4 type; };
 
 /* Rows are read once by a kernel, more or less, and nobody writes them
  * meanwhile: by the read-only path, without a place in the first cache, which

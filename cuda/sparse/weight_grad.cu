@@ -96,12 +96,70 @@ __global__ void __launch_bounds__(TS_LOOKUP_THREADS,
   });
 }
 
+/* ---- rows in few bits ---------------------------------------------------- */
+
+/* As ts_dot_row; columns behind the row add nothing. */
+template <class Row>
+static __device__ __forceinline__ float
+ts_dot_few(const uint32_t *row, const float *grad, int32_t dim, int32_t first) {
+  enum { V = Row::V };
+  const ts_few_tail tail = ts_few_tail_of(row, V == 4 ? dim : (dim + 1) / 2);
+  float part[V];
+#pragma unroll
+  for (int v = 0; v < V; v++) part[v] = 0;
+  for (int32_t d = first; d < dim; d += 16) {
+    const uint32_t word = __ldg(row + d / V);
+#pragma unroll
+    for (int v = 0; v < V; v++) {
+      if (d + v >= dim) break;
+      const float x =
+          fmaf(ts_few_number<Row::dtype>(word, v), tail.scale, tail.bias);
+      part[v] = __fadd_rn(part[v], __fmul_rn(x, __ldg(grad + d + v)));
+    }
+  }
+  return ts_sum_parts<V>(part);
+}
+
+template <class Row>
+static __device__ __forceinline__ void
+ts_weight_grad_few(const ts_lookup_params &p, const ts_piece &s) {
+  enum { LANES = 16 / Row::V, IDS = 32 / LANES };
+  const uint32_t lane = threadIdx.x % 32, full = 0xffffffff;
+  const uint32_t pitch = ts_few_pitch(Row::dtype, p.dim);
+  for (uint32_t i = 0; i < s.n_ids; i += IDS) {
+    const uint32_t own = i + lane / LANES;
+    const uint32_t id = own < s.n_ids ? own : s.n_ids - 1;
+    const int k = ts_bag_of(s, id);
+    const float *grad = p.grad + __shfl_sync(full, (long long)s.at, k);
+    const float share = __shfl_sync(full, s.share, k);
+    const uint32_t row = (uint32_t)__ldg(p.rows + (s.from + id));
+    const float dot =
+        ts_dot_few<Row>(ts_few_row_of(p, s.row_base, row, pitch), grad, p.dim,
+                        (int32_t)(lane % LANES) * Row::V);
+    if (own < s.n_ids && lane % LANES == 0)
+      p.out[s.from + own] = __fmul_rn(share, dot);
+  }
+}
+
+template <class Row>
+__global__ void __launch_bounds__(TS_LOOKUP_THREADS,
+                                  TS_LOOKUP_RESIDENT / TS_LOOKUP_THREADS)
+    ts_weight_grad_few_kernel(const __grid_constant__ ts_lookup_params p) {
+  ts_for_pieces<32>(p, 0xffffffff, [&](const ts_piece &s, int32_t) {
+    ts_weight_grad_few<Row>(p, s);
+  });
+}
+
 struct weight_grad_start {
   ts_lookup_plan plan;
   decltype(ts_weight_grad_plan_of) *plan_of = ts_weight_grad_plan_of;
 
   template <class Row, int V> ts_err run(const ts_lookup_params &p) const {
     return TS_CUDA_LAUNCH((ts_weight_grad_kernel<Row, V>),
+                          {plan.blocks, TS_LOOKUP_THREADS}, p);
+  }
+  template <class Row> ts_err few(const ts_lookup_params &p) const {
+    return TS_CUDA_LAUNCH((ts_weight_grad_few_kernel<Row>),
                           {plan.blocks, TS_LOOKUP_THREADS}, p);
   }
 };

@@ -1,14 +1,9 @@
 /* dtype.c - conversions of 16-bit floats. */
 #include "base/dtype.h"
 
-size_t ts_dtype_bytes(ts_dtype t) {
-  static const size_t bytes[] = {4, 2, 2, 8, 4, 8, 1};
-  return bytes[t];
-}
-
 const char *ts_dtype_name(ts_dtype t) {
-  static const char *const names[] = {"f32", "bf16", "f16", "f64",
-                                      "i32", "i64",  "u8"};
+  static const char *const names[] = {"f32", "bf16", "f16", "int8", "int4",
+                                      "f64", "i32",  "i64", "u8"};
   return names[t];
 }
 

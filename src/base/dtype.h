@@ -10,6 +10,8 @@ typedef enum {
   TS_F32,
   TS_BF16,
   TS_F16,
+  TS_INT8, /* rows of tables alone, each with a scale and a bias */
+  TS_INT4, /* (base/few_bits.h): these are all that numbers come in */
   TS_F64,
   TS_I32,
   TS_I64,
@@ -17,8 +19,34 @@ typedef enum {
   TS_DTYPE_COUNT
 } ts_dtype;
 
-size_t ts_dtype_bytes(ts_dtype t);
+/* Of an element; 0: int8, int4. */
+static inline size_t ts_dtype_bytes(ts_dtype t) {
+  return t == TS_F32 || t == TS_I32    ? 4
+         : t == TS_BF16 || t == TS_F16 ? 2
+         : t == TS_F64 || t == TS_I64  ? 8
+         : t == TS_U8                  ? 1
+                                       : 0;
+}
 const char *ts_dtype_name(ts_dtype t); /* "f32", "bf16", ... */
+
+static inline bool ts_dtype_is_number(ts_dtype t) {
+  return t <= TS_INT4;
+}
+static inline bool ts_dtype_has_scale(ts_dtype t) {
+  return t == TS_INT8 || t == TS_INT4;
+}
+/* Bytes of COLUMNS of a row, from an even one on for int4, without scale and
+ * bias. */
+static inline int64_t ts_columns_bytes(ts_dtype t, int64_t columns) {
+  return t == TS_INT8   ? columns
+         : t == TS_INT4 ? (columns + 1) / 2
+                        : columns * (int64_t)ts_dtype_bytes(t);
+}
+/* Bytes of a row of DIM numbers, as memory and files have it. */
+static inline int64_t ts_row_bytes(ts_dtype t, int64_t dim) {
+  const int64_t bytes = ts_columns_bytes(t, dim);
+  return ts_dtype_has_scale(t) ? (bytes + 8 + 3) / 4 * 4 : bytes;
+}
 
 /* bf16 and f16 to and from f32, round to nearest even. */
 static inline float ts_bf16_to_f32(uint16_t h) {

@@ -19,6 +19,9 @@ tessera_sources += \
   src/base/err.h \
   src/base/fault.c \
   src/base/fault.h \
+  src/base/few_bits.c \
+  src/base/few_bits.h \
+  src/base/few_bits_body.h \
   src/base/features.c \
   src/base/features.h \
   src/base/tasks.c \

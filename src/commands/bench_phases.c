@@ -66,7 +66,7 @@ static ts_err add_table(ts_step_needs *needs, const ts_table_config *table,
                         const ts_jagged *first, int32_t bags) {
   double n_ids = 0, rows = 0;
   const int32_t n = table->features.n;
-  const double row = (double)table->dim * (double)ts_dtype_bytes(table->dtype);
+  const double row = (double)ts_row_bytes(table->dtype, table->dim);
   for (int32_t f = 0; f < n; f++) n_ids += (double)first[f].n_ids;
   const double ids = n_ids * (table->weighted ? 12 : 8);
   const double out = 4.0 * table->dim * bags * n;

@@ -203,7 +203,7 @@ static ts_err read_options(ts_tbe_options *o, ts_tbe_case *c,
       TS_BENCH_WHOLE("iters", &c->iters, 4, ITERS_MAX, "lookups and backwards"),
       TS_BENCH_NUMBER("zipf", &c->alpha, 0, 10,
                       "exponent of the ids; 0: uniform ids only"),
-      TS_BENCH_CHOICE("dtype", &o->dtype, "f32|bf16|f16", "of rows"),
+      TS_BENCH_CHOICE("dtype", &o->dtype, "f32|bf16|f16|int8|int4", "of rows"),
       TS_BENCH_CHOICE("pooling", &o->mean, "sum|mean", "of a bag's rows"),
       TS_BENCH_CHOICE("weighted", &o->weighted, "0|1", "ids have weights"),
       TS_BENCH_CHOICE("sweep", &o->sweep, "0|1",
@@ -218,7 +218,7 @@ static ts_err read_options(ts_tbe_options *o, ts_tbe_case *c,
 }
 
 static ts_err fill(ts_tbe_case *c, const ts_tbe_options *o) {
-  static const ts_dtype dtypes[] = {TS_F32, TS_BF16, TS_F16};
+  static const ts_dtype dtypes[] = {TS_F32, TS_BF16, TS_F16, TS_INT8, TS_INT4};
   bool widened;
   c->rows = (int64_t)o->rows;
   c->mean = o->mean, c->weighted = o->weighted;

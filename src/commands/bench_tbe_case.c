@@ -32,7 +32,7 @@ void ts_tbe_case_touch(ts_tbe_case *c, int k) {
 
 ts_err ts_tbe_case_size(ts_tbe_case *c) {
   c->n = (int64_t)c->tables * c->batch * c->pool;
-  c->row_bytes = c->dim * (int64_t)ts_dtype_bytes(c->config->dtype);
+  c->row_bytes = ts_row_bytes(c->config->dtype, c->dim);
   c->config->rows = c->rows;
   c->config->dim = c->dim;
   if (c->n > UINT32_MAX || c->tables * c->rows > UINT32_MAX)

@@ -1,15 +1,9 @@
 /* rows.h - rows of embedding tables in few bits, each with a scale and a bias
  * of its own, and the lookup that reads them.
  *
- * A row of DIM numbers x, as bytes, little endian, rows one behind the other:
- *   f32, bf16  the numbers
- *   int8       DIM bytes q, then scale and bias, f32: x = scale q + bias
- *   int4       two q a byte, the first in the low half ((DIM + 1) / 2 bytes;
- *              the last half is 0 where DIM is odd), then scale and bias
- * padded with zeros to a multiple of 4 bytes.  bias is the least number of the
- * row, scale the range / 255 (15), q the nearest: FBGEMM's rowwise
- * quantisation, but that both are f32.  A row whose numbers are all one has
- * scale 0.
+ * A row of DIM numbers: f32 and bf16 are the numbers, padded with zeros to a
+ * multiple of 4 bytes; int8 and int4 as base/few_bits.h has them, q the
+ * nearest.
  *
  * Functions are Local; memory is the host's. */
 #pragma once

@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "base/dtype.h"
-#include "base/registers_body.h"
+#include "base/few_bits_body.h"
 #include "serve/rows_impl.h"
 
 #define BODY static inline __attribute__((always_inline))
@@ -21,78 +21,25 @@
 /* 192 lines are 12 KiB of the first cache. */
 enum { LINE = 64, LINES_AHEAD = 192, MOST_AHEAD = 128, LEAST_AHEAD = 4 };
 
-typedef float ts_vec __attribute__((vector_size(4 * LANES)));
 typedef uint32_t ts_uvec __attribute__((vector_size(4 * LANES)));
-typedef int32_t ts_ivec __attribute__((vector_size(4 * LANES)));
-typedef uint64_t ts_qvec __attribute__((vector_size(4 * LANES)));
 typedef uint16_t ts_hvec __attribute__((vector_size(2 * LANES)));
-typedef uint8_t ts_bvec __attribute__((vector_size(LANES)));
-typedef uint8_t ts_nvec __attribute__((vector_size(LANES / 2)));
 
 /* ---- columns of a row ---------------------------------------------------- */
 
-/* Compilers make long ways of the conversions of narrow types: by name where
- * there is an instruction.  int4: each byte in 64 bits, its high half moved
- * into their upper 32. */
+/* By name where there is an instruction (base/few_bits_body.h). */
 #if LANES == 16
 BODY ts_vec of_bf16(ts_hvec h) {
   return (ts_vec)_mm512_slli_epi32(_mm512_cvtepu16_epi32((__m256i)h), 16);
-}
-
-BODY ts_vec of_int8(ts_bvec b) {
-  return (ts_vec)_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32((__m128i)b));
-}
-
-BODY ts_qvec quads_of(ts_nvec b) {
-  return (ts_qvec)_mm512_cvtepu8_epi64(_mm_set_epi64x(0, (int64_t)b));
 }
 #elif LANES == 8
 BODY ts_vec of_bf16(ts_hvec h) {
   return (ts_vec)_mm256_slli_epi32(_mm256_cvtepu16_epi32((__m128i)h), 16);
 }
-
-BODY ts_vec of_int8(ts_bvec b) {
-  const __m128i x = _mm_set_epi64x(0, (int64_t)b);
-  return (ts_vec)_mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(x));
-}
-
-BODY ts_qvec quads_of(ts_nvec b) {
-  int32_t x;
-  memcpy(&x, &b, sizeof x);
-  return (ts_qvec)_mm256_cvtepu8_epi64(_mm_cvtsi32_si128(x));
-}
 #else
 BODY ts_vec of_bf16(ts_hvec h) {
   return (ts_vec)(__builtin_convertvector(h, ts_uvec) << 16);
 }
-
-BODY ts_vec of_int8(ts_bvec b) {
-  return __builtin_convertvector(__builtin_convertvector(b, ts_ivec), ts_vec);
-}
-
-BODY ts_qvec quads_of(ts_nvec b) {
-  return __builtin_convertvector(b, ts_qvec);
-}
 #endif
-
-/* Of each number the least 4 bits: by a table of 16 floats where that is one
- * instruction. */
-BODY ts_vec of_int4(ts_nvec b) {
-  const ts_qvec q = quads_of(b);
-#if LANES == 16
-  const __m512i x = _mm512_mul_epu32((__m512i)q, _mm512_set1_epi64(0x10000001));
-  const __m512 floats =
-      _mm512_setr_ps(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-  return (ts_vec)_mm512_permutexvar_ps(x, floats);
-#else
-  const ts_qvec halves = (q | q << 28) & UINT64_C(0x0000000f0000000f);
-#if LANES == 8
-  return (ts_vec)_mm256_cvtepi32_ps((__m256i)halves);
-#else
-  return __builtin_convertvector((ts_ivec)halves, ts_vec);
-#endif
-#endif
-}
 
 /* LANES columns from D on, D a multiple of LANES. */
 BODY ts_vec load(const char *row, int64_t d, ts_rows_kind kind) {
@@ -106,10 +53,10 @@ BODY ts_vec load(const char *row, int64_t d, ts_rows_kind kind) {
     return of_bf16(h);
   case TS_ROWS_INT8:
     memcpy(&b, row + d, sizeof b);
-    return of_int8(b);
+    return ts_vec_of_int8(b);
   case TS_ROWS_INT4:
     memcpy(&n, row + d / 2, sizeof n);
-    return of_int4(n);
+    return ts_vec_of_int4(n);
   default:
     memcpy(&x, row + 4 * d, sizeof x);
     return x;
@@ -130,7 +77,7 @@ BODY ts_vec load_short(const char *row, int n, ts_rows_kind kind) {
   if (kind == TS_ROWS_BF16)
     return of_bf16((ts_hvec)_mm256_maskz_loadu_epi16(m, row));
   if (kind == TS_ROWS_INT8)
-    return of_int8((ts_bvec)_mm_maskz_loadu_epi8(m, row));
+    return ts_vec_of_int8((ts_bvec)_mm_maskz_loadu_epi8(m, row));
   return load(row, 0, kind); /* scale and bias are behind them */
 #else
   ts_vec x = {0};

@@ -170,7 +170,8 @@ static void time_tables(ts_load *l, const ts_cost *c, int32_t table,
   const ts_table_config *config = &c->request->config->tables[table];
   const double n = ts_cost_ids(c, table, kind, s);
   const double bags = ts_cost_samples(c, kind) * x->bags;
-  const double width = s->n_cols, row = width * ts_dtype_bytes(config->dtype);
+  const double width = s->n_cols,
+               row = (double)ts_row_bytes(config->dtype, s->n_cols);
   const double state = x->state_bytes * width / config->dim;
   const double d = ts_cost_distinct(c, table, kind, s);
   const double rate = row_rate(c, table, row, s);

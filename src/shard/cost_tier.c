@@ -44,7 +44,7 @@ void ts_cost_tier(ts_load *l, const ts_cost *c, int32_t table,
                   ts_shard_kind kind, const ts_shard *s) {
   const ts_table_config *t = &c->request->config->tables[table];
   const double share = (double)s->n_cols / t->dim;
-  const double bytes = s->n_cols * (double)ts_dtype_bytes(t->dtype) +
+  const double bytes = (double)ts_row_bytes(t->dtype, s->n_cols) +
                        c->tables[table].state_bytes * share;
   if (ts_table_is_cached(t)) {
     if (c->request->hides_rows) return;

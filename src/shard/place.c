@@ -23,8 +23,7 @@ int64_t ts_place_id_bytes(const ts_table_config *t) {
 }
 
 int64_t ts_shard_bytes(const ts_table_config *t, const ts_shard *s) {
-  const int64_t row =
-      (int64_t)ts_dtype_bytes(t->dtype) * s->n_cols + ts_place_id_bytes(t);
+  const int64_t row = ts_row_bytes(t->dtype, s->n_cols) + ts_place_id_bytes(t);
   return (row + ts_row_state_bytes(t, s->n_cols, true)) * s->n_rows;
 }
 

@@ -54,9 +54,15 @@ static bool has_norms(const ts_table_config *t, ts_shard_kind kind) {
   return !(t->max_norm > 0) || (o && o->remote && !o->split_columns);
 }
 
+/* A row's scale and bias are those of all its columns. */
+static bool has_scales(const ts_table_config *t, ts_shard_kind kind) {
+  const ts_sharding_ops *o = ts_sharding_find(kind);
+  return !ts_dtype_has_scale(t->dtype) || !o || !o->split_columns;
+}
+
 bool ts_plan_allowed(const ts_table_config *t, ts_shard_kind kind) {
   if (ts_shard_kind_is_replicated(kind) && ts_table_is_slow(t)) return false;
-  if (!has_norms(t, kind)) return false;
+  if (!has_norms(t, kind) || !has_scales(t, kind)) return false;
   for (int32_t i = 0; i < t->allow.n; i++)
     if (!strcmp(t->allow.item[i], ts_shard_kind_name(kind))) return true;
   return t->allow.n == 0;
@@ -69,6 +75,12 @@ ts_err ts_plan_check_kind(const ts_table_config *t, ts_shard_kind kind) {
                    "is known where the row is whole and on one rank, as with "
                    "table_wise, row_wise and table_row_wise",
                    t->name, ts_shard_kind_name(kind));
+  if (!has_scales(t, kind))
+    return ts_fail(TS_ERR_DECK,
+                   "table %s: dtype %s is not with sharding %s: a row has one "
+                   "scale and one bias, so all its columns are on one rank, as "
+                   "with table_wise, row_wise and table_row_wise",
+                   t->name, ts_dtype_name(t->dtype), ts_shard_kind_name(kind));
   if (!ts_shard_kind_is_replicated(kind) || !ts_table_is_slow(t)) return TS_OK;
   return ts_fail(TS_ERR_DECK,
                  "table %s: every rank has all of a %s table: it can't be %s",

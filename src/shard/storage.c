@@ -48,7 +48,7 @@ double ts_storage_line(const ts_cost *c, int32_t table, const ts_shard *s) {
   const ts_table_config *t = &c->request->config->tables[table];
   double moving, staying;
   state_bytes(&moving, &staying, t, s);
-  return s->n_cols * (double)ts_dtype_bytes(t->dtype) + moving +
+  return (double)ts_row_bytes(t->dtype, s->n_cols) + moving +
          TS_CACHE_LINE_BYTES;
 }
 
@@ -59,7 +59,7 @@ double ts_storage_line(const ts_cost *c, int32_t table, const ts_shard *s) {
 static void tier_bytes(ts_plan_memory *m, const ts_cost *c, int32_t table,
                        const ts_shard *s, double n) {
   const ts_table_config *t = &c->request->config->tables[table];
-  const double row = s->n_cols * (double)ts_dtype_bytes(t->dtype);
+  const double row = (double)ts_row_bytes(t->dtype, s->n_cols);
   const double rows = (double)s->n_rows;
   double moving, staying;
   state_bytes(&moving, &staying, t, s);
@@ -170,7 +170,7 @@ void ts_storage_shard(ts_plan_memory *m, const ts_cost *c, int32_t table,
   const double n = ts_cost_ids(c, table, kind, s);
   const double bags = samples * x->bags, width = s->n_cols;
   *m = (ts_plan_memory){0};
-  m->weights = (double)s->n_rows * width * (double)ts_dtype_bytes(t->dtype);
+  m->weights = (double)s->n_rows * (double)ts_row_bytes(t->dtype, s->n_cols);
   m->state = (double)ts_shard_bytes(t, s) - m->weights;
   m->buffers = backward_bytes(c, table, kind, s, n, bags) +
                ebc_batches * input_bytes(c, table, n, bags) +

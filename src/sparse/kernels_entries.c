@@ -3,6 +3,7 @@
 #include <omp.h>
 #include <string.h>
 
+#include "base/few_bits.h"
 #include "base/mem.h"
 #include "runtime/backends.h"
 #include "sparse/entries.h"
@@ -84,11 +85,12 @@ static ts_err add_rows(const ts_add_rows_args *a) {
 static void average_row(const ts_average_rows_args *a, int64_t i, float *row) {
   const int64_t key = a->keys ? a->keys[i] : i, dim = a->dim;
   const int64_t at = a->place ? a->place[i] : key;
-  const int64_t bytes = dim * (int64_t)ts_dtype_bytes(a->dtype);
-  ts_to_f32(row, (const char *)a->weight + at * bytes, a->dtype, dim);
+  const int64_t bytes = ts_row_bytes(a->dtype, dim);
+  ts_rows_to_f32(row, (const char *)a->weight + at * bytes, a->dtype, 1,
+                 a->dim);
   ts_row_take_mean(row, a->ema + at * dim, a->ema_pass[key], dim, a->decay,
                    a->pass);
-  ts_from_f32((char *)a->out + i * bytes, row, a->dtype, dim);
+  ts_rows_from_f32((char *)a->out + i * bytes, row, a->dtype, 1, a->dim);
   if (a->index) a->index[i] = (uint32_t)i;
 }
 

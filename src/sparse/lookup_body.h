@@ -8,14 +8,13 @@
  * columns only, as if they were a table of their own. */
 #pragma once
 
-#include "base/registers_body.h"
+#include "base/few_bits_body.h"
 #include "kernel_table.h"
 #include "sparse/isa.h"
 
 enum { AHEAD = 32 };
 
 /* LANES elements, wherever they lie. */
-typedef float ts_vec __attribute__((vector_size(4 * LANES)));
 typedef float ts_vecu __attribute__((vector_size(4 * LANES), aligned(4)));
 typedef uint32_t ts_uvec __attribute__((vector_size(4 * LANES)));
 typedef uint16_t ts_hvec __attribute__((vector_size(2 * LANES)));
@@ -69,7 +68,8 @@ typedef struct ts_bag {
   const int32_t *rows;
   const float *weights;
   int64_t row_bytes, from, to;
-  int64_t ahead; /* ids before this one have another AHEAD after them */
+  int64_t scale_at; /* of rows in few bits: where scale and bias lie in one */
+  int64_t ahead;    /* ids before this one have another AHEAD after them */
   float scale;
 } ts_bag;
 
@@ -85,9 +85,99 @@ TS_BODY const char *row_at(const ts_bag *b, int64_t i, int64_t col_at,
   return b->table + b->rows[i] * b->row_bytes + col_at;
 }
 
+/* ---- rows in few bits (base/few_bits.h) ----------------------------------
+ *
+ * A row adds (w scale) q to the columns and w bias to one number of the bag,
+ * but for the first, whose w bias the columns begin with: the sum of a single
+ * row is the row, to the bit.  Products are fused with sums in every version.
+ */
+
+/* Of a row that ROW_AT has from COL on: w scale in the place of w; returns w
+ * bias. */
+TS_BODY float scaled(const ts_bag *b, const char *row, int64_t col_at,
+                     float *w) {
+  float tail[2];
+  memcpy(tail, row - col_at + b->scale_at, sizeof tail);
+  const float bias = *w * tail[1];
+  *w *= tail[0];
+  return bias;
+}
+
+/* The end of the row AHEAD of id I, where scale and bias are. */
+TS_BODY void ask_scale(const ts_bag *b, int64_t i) {
+  if (i >= b->ahead) return;
+  const char *next = b->table + b->rows[i + AHEAD] * b->row_bytes;
+  __builtin_prefetch(next + b->scale_at, 0, 3);
+  __builtin_prefetch(next + b->scale_at + 7, 0, 3);
+}
+
+TS_BODY ts_vec load_few(const char *row, int64_t d, ts_dtype t) {
+  ts_bvec b;
+  ts_nvec n;
+  if (t == TS_INT8) {
+    memcpy(&b, row + d, sizeof b);
+    return ts_vec_of_int8(b);
+  }
+  memcpy(&n, row + d / 2, sizeof n);
+  return ts_vec_of_int4(n);
+}
+
+TS_BODY float load_few1(const char *row, int32_t d, ts_dtype t) {
+  const uint8_t *q = (const uint8_t *)row;
+  return t == TS_INT8 ? (float)q[d] : (float)(q[d / 2] >> 4 * (d % 2) & 15);
+}
+
+/* As sweep. */
+TS_BODY void sweep_few(const ts_bag *b, int32_t col, int nv, ts_dtype t) {
+  const int64_t at = ts_columns_bytes(t, col);
+  ts_vec sum[WIDEST];
+  float biases = 0;
+  for (int v = 0; v < nv; v++) sum[v] = (ts_vec){0};
+  for (int64_t i = b->from; i < b->to; i++) {
+    const char *row = row_at(b, i, at, ts_columns_bytes(t, nv * LANES));
+    float w = b->weights ? b->weights[i] : 1.0f;
+    const float bias = scaled(b, row, at, &w);
+    ask_scale(b, i);
+    if (i == b->from)
+      for (int v = 0; v < nv; v++) sum[v] = bias - (ts_vec){0};
+    else
+      biases += bias;
+    for (int v = 0; v < nv; v++)
+      sum[v] =
+          ts_vec_fused(load_few(row, LANES * v, t), w - (ts_vec){0}, sum[v]);
+  }
+  for (int v = 0; v < nv; v++) {
+    sum[v] = (sum[v] + biases) * b->scale;
+    *(ts_vecu *)(b->out + col + LANES * v) = sum[v];
+  }
+}
+
+/* As sweep_rest. */
+TS_BODY void sweep_few_rest(const ts_bag *b, int32_t col, int n, ts_dtype t) {
+  const int64_t at = ts_columns_bytes(t, col);
+  float sum[LANES] = {0}, biases = 0;
+  for (int64_t i = b->from; i < b->to; i++) {
+    const char *row = row_at(b, i, at, ts_columns_bytes(t, n));
+    float w = b->weights ? b->weights[i] : 1.0f;
+    const float bias = scaled(b, row, at, &w);
+    ask_scale(b, i);
+    if (i > b->from) biases += bias;
+    for (int d = 0; d < n; d++)
+      sum[d] =
+          __builtin_fmaf(w, load_few1(row, d, t), i > b->from ? sum[d] : bias);
+  }
+  for (int d = 0; d < n; d++) b->out[col + d] = (sum[d] + biases) * b->scale;
+}
+
+/* ---- bags ---------------------------------------------------------------- */
+
 /* NV vectors of columns from COL on; NV is known to the compiler. */
 TS_BODY void sweep(const ts_bag *b, int32_t col, int nv, ts_dtype t) {
   const int size = t == TS_F32 ? 4 : 2;
+  if (ts_dtype_has_scale(t)) {
+    sweep_few(b, col, nv, t);
+    return;
+  }
   ts_vec sum[WIDEST];
   for (int v = 0; v < nv; v++) sum[v] = (ts_vec){0};
   for (int64_t i = b->from; i < b->to; i++) {
@@ -107,6 +197,10 @@ TS_BODY void sweep(const ts_bag *b, int32_t col, int nv, ts_dtype t) {
 /* The last N < LANES columns. */
 TS_BODY void sweep_rest(const ts_bag *b, int32_t col, int n, ts_dtype t) {
   const int size = t == TS_F32 ? 4 : 2;
+  if (ts_dtype_has_scale(t)) {
+    sweep_few_rest(b, col, n, t);
+    return;
+  }
   float sum[LANES] = {0};
   for (int64_t i = b->from; i < b->to; i++) {
     const char *row = row_at(b, i, col * size, n * size);
@@ -134,7 +228,8 @@ TS_BODY void lookup_bags(const ts_lookup_args *a, int64_t first, int64_t end,
                          int32_t dim, bool fixed, ts_dtype t) {
   ts_bag b = {.rows = a->rows,
               .weights = a->weights,
-              .row_bytes = (t == TS_F32 ? 4 : 2) * (int64_t)dim,
+              .row_bytes = ts_row_bytes(t, dim),
+              .scale_at = ts_columns_bytes(t, dim),
               .ahead = a->offsets[a->bag_start[a->n_features]] - AHEAD};
   int64_t bag = first;
   for (int32_t f = 0; f < a->n_features && bag < end; f++) {

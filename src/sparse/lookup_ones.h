@@ -65,7 +65,7 @@ TS_BODY void ones_ask_out(const ts_ones *o, int32_t dim) {
 
 TS_BODY void ones_bags(const ts_lookup_args *a, int p, int n, int32_t dim,
                        bool fixed, ts_dtype t) {
-  const int64_t row_bytes = (t == TS_F32 ? 4 : 2) * (int64_t)dim;
+  const int64_t row_bytes = ts_row_bytes(t, dim);
   const int64_t n_blocks = ones_blocks(a, n);
   ts_ones o = {.a = a, .n_blocks = n_blocks, .row_bytes = row_bytes, .f = -1};
   o.block = n_blocks * p / n, o.last = n_blocks * (p + 1) / n;
@@ -75,6 +75,7 @@ TS_BODY void ones_bags(const ts_lookup_args *a, int p, int n, int32_t dim,
   ts_bag b = {.rows = a->rows,
               .weights = a->weights,
               .row_bytes = row_bytes,
+              .scale_at = ts_columns_bytes(t, dim),
               .ahead = INT64_MIN,
               .scale = 1.0f};
   while (ones_next(&o)) {
@@ -131,4 +132,6 @@ TS_BODY void lookup_part(const ts_lookup_args *a, int p, int n, bool ones) {
   if (a->dtype == TS_F32) lookup_typed(a, p, n, ones, TS_F32);
   if (a->dtype == TS_BF16) lookup_typed(a, p, n, ones, TS_BF16);
   if (a->dtype == TS_F16) lookup_typed(a, p, n, ones, TS_F16);
+  if (a->dtype == TS_INT8) lookup_typed(a, p, n, ones, TS_INT8);
+  if (a->dtype == TS_INT4) lookup_typed(a, p, n, ones, TS_INT4);
 }

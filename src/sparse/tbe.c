@@ -242,7 +242,7 @@ void *ts_tbe_rows(ts_tbe *t, int32_t i, int state, int32_t *cols,
     *cols = t->dim;
     *dtype = t->dtype;
     return (char *)tier->rows(t->tier, -1) +
-           t->row_base[i] * t->dim * (int64_t)ts_dtype_bytes(t->dtype);
+           t->row_base[i] * ts_row_bytes(t->dtype, t->dim);
   }
   *cols = t->optim->state[state].per_row ? 1 : t->dim;
   *dtype = TS_F32;
@@ -268,7 +268,7 @@ bool ts_tbe_figures(const ts_tbe *t, ts_tier_figures *f) {
 }
 
 int64_t ts_tbe_bytes(const ts_tbe *t) {
-  int64_t row = t->dim * (int64_t)ts_dtype_bytes(t->dtype);
+  int64_t row = ts_row_bytes(t->dtype, t->dim);
   for (int k = 0; k < t->optim->n_states; k++)
     row += 4 * (int64_t)(t->optim->state[k].per_row ? 1 : t->dim);
   return row * t->row_base[t->n_tables];

@@ -26,7 +26,7 @@ static ts_average_rows_args group_args(const ts_tbe *t, int64_t at) {
 ts_err ts_tbe_average(ts_tbe *t, ts_lookup_args *bags, const ts_tbe_input *in,
                       int64_t at) {
   const int64_t n = in->n_ids;
-  const size_t row = (size_t)t->dim * ts_dtype_bytes(t->dtype);
+  const size_t row = (size_t)ts_row_bytes(t->dtype, t->dim);
   TS_DO(ts_tbe_reserve(t, n, 0));
   TS_DO(ts_buffer_reserve(&t->sums, (size_t)n * row));
   const ts_entries_args entries = {.keys = t->keys[0].ptr,
@@ -60,7 +60,7 @@ typedef struct ts_take_arg {
 static ts_err take_table(ts_tbe *t, int32_t i, ts_average_rows_args a) {
   const size_t base = (size_t)t->row_base[i], dim = (size_t)t->dim;
   char *rows = t->tier->ops->weights(t->tier);
-  rows += base * dim * ts_dtype_bytes(t->dtype);
+  rows += base * (size_t)ts_row_bytes(t->dtype, t->dim);
   a.out = rows;
   a.weight = rows;
   a.ema += base * dim;

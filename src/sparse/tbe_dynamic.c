@@ -122,7 +122,7 @@ static ts_err clear(const ts_tbe *t, int k, const uint32_t *at, bool lines) {
   const ts_tier_ops *ops = tier->ops;
   const bool wide = k < 0 || !t->optim->state[k].per_row;
   const int64_t bytes =
-      (wide ? t->dim : 1) * (int64_t)ts_dtype_bytes(k < 0 ? t->dtype : TS_F32);
+      ts_row_bytes(k < 0 ? t->dtype : TS_F32, wide ? t->dim : 1);
   const uint32_t first = lines && ops->lines ? ops->first_line(tier) : 0;
   ts_put_rows_args a = {.to = k < 0 ? ops->weights(tier)
                                     : (void *)ops->state(tier, k),
@@ -198,7 +198,7 @@ void ts_tbe_begin_rows(ts_tbe *t, int32_t i, int k, const ts_new_ids *new) {
   int32_t cols;
   ts_dtype dtype;
   char *rows = ts_tbe_rows(t, i, k, &cols, &dtype);
-  const size_t bytes = (size_t)cols * ts_dtype_bytes(dtype);
+  const size_t bytes = (size_t)ts_row_bytes(dtype, cols);
   if (k < 0) ts_tbe_draw(t, i, rows, new->row, new->ids, new->fresh, new->n);
   for (int64_t j = 0; k >= 0 && j < new->n; j++)
     memset(rows + new->row[new->fresh[j]] * bytes, 0, bytes);

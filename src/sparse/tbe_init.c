@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/few_bits.h"
 #include "base/mem.h"
 #include "base/rng.h"
 #include "runtime/staging.h"
@@ -27,7 +28,7 @@ static ts_init init_of(const ts_tbe *t, int32_t i) {
                   .kind = !strcmp(kind, "normal")     ? INIT_NORMAL
                           : !strcmp(kind, "constant") ? INIT_CONSTANT
                                                       : INIT_UNIFORM,
-                  .row_bytes = (size_t)t->dim * ts_dtype_bytes(t->dtype)};
+                  .row_bytes = (size_t)ts_row_bytes(t->dtype, t->dim)};
   init.scale = c->init_scale == 0 && init.kind != INIT_CONSTANT
                    ? (float)(1.0 / sqrt((double)c->rows))
                    : (float)c->init_scale;
@@ -62,7 +63,7 @@ static void init_rows(const ts_init *x, char *to, int64_t first, int64_t n) {
   for (int64_t row = 0; row < n; row++) {
     float w[t->dim];
     init_row(w, x, t->first_row[x->table] + first + row);
-    ts_from_f32(to + (size_t)row * x->row_bytes, w, t->dtype, t->dim);
+    ts_rows_from_f32(to + (size_t)row * x->row_bytes, w, t->dtype, 1, t->dim);
   }
 }
 
@@ -89,7 +90,7 @@ void ts_tbe_draw(ts_tbe *t, int32_t i, void *to, const uint32_t *row,
     const size_t at = row ? row[place[j]] : (size_t)j;
     float w[t->dim];
     init_row(w, &x, ids[place[j]]);
-    ts_from_f32((char *)to + at * x.row_bytes, w, t->dtype, t->dim);
+    ts_rows_from_f32((char *)to + at * x.row_bytes, w, t->dtype, 1, t->dim);
   }
 }
 

@@ -45,7 +45,7 @@ static ts_err allocate(ts_tbe *t, ts_buffer *b, int64_t bytes, ts_space space) {
 /* Bytes of up and landed: so many new rows with weights, number, id and batch,
  * or a piece. */
 static int64_t up_bytes(const ts_tbe *t) {
-  const int64_t row = t->dim * (int64_t)ts_dtype_bytes(t->dtype);
+  const int64_t row = ts_row_bytes(t->dtype, t->dim);
   const int64_t some = TS_TBE_SOME * (row + 4 + 8 + 4);
   return some > PIECE ? some : PIECE;
 }
@@ -200,7 +200,7 @@ static ts_err put_new(ts_tbe *t, int32_t i, int k, const ts_new_ids *new,
     return TS_OK;
   }
   return put(t, to, rows, k < 0 ? weights : -1, new->n,
-             (int64_t)ts_dtype_bytes(dtype) * cols);
+             ts_row_bytes(dtype, cols));
 }
 
 ts_err ts_mirror_add(ts_tbe *t, int32_t i, const ts_new_ids *new,
@@ -209,7 +209,7 @@ ts_err ts_mirror_add(ts_tbe *t, int32_t i, const ts_new_ids *new,
   const int64_t base = t->row_base[i], n = new->n;
   const bool drawn = ts_device_holds(
       t->device, ts_tbe_rows(t, i, -1, &(int32_t){0}, &(ts_dtype){0}));
-  const int64_t bytes = drawn ? t->dim * (int64_t)ts_dtype_bytes(t->dtype) : 0;
+  const int64_t bytes = drawn ? ts_row_bytes(t->dtype, t->dim) : 0;
   /* ids, numbers, batches, weights of all that are new */
   const int64_t rows = 8 * n, born = rows + 4 * n, weights = born + 4 * n;
   char *up = m->up.ptr;

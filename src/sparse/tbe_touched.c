@@ -135,7 +135,7 @@ ts_err ts_tbe_take(ts_tbe *t, ts_staging *staging, void *out, int32_t i,
   int32_t cols;
   ts_dtype dtype;
   char *from = ts_tbe_rows(t, i, state, &cols, &dtype);
-  const int64_t row = (int64_t)ts_dtype_bytes(dtype) * cols;
+  const int64_t row = ts_row_bytes(dtype, cols);
   const ts_take_rows_args a = {out, from + row0 * row, rows, n, row};
   if (n && ts_staging_is_remote(staging, from))
     return take_remote(t, staging, &a);

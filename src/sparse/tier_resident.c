@@ -25,7 +25,7 @@ static ts_err create_rows(ts_resident *r, ts_buffer *b, ts_device *device,
 }
 
 static size_t row_bytes(const ts_tier_spec *s, int k) {
-  return k < 0 ? (size_t)s->dim * ts_dtype_bytes(s->dtype)
+  return k < 0 ? (size_t)ts_row_bytes(s->dtype, s->dim)
                : (size_t)s->state_cols[k] * sizeof(float);
 }
 

@@ -84,8 +84,7 @@ static ts_err create_array(ts_slow *t, int k, int64_t bytes, ts_tag tag) {
 
 static ts_err create_arrays(ts_slow *t) {
   const ts_tier_spec *s = &t->spec;
-  TS_DO(create_array(t, 0, s->dim * (int64_t)ts_dtype_bytes(s->dtype),
-                     TS_TAG_TABLES));
+  TS_DO(create_array(t, 0, ts_row_bytes(s->dtype, s->dim), TS_TAG_TABLES));
   for (int k = 0; k < s->n_states; k++)
     if (s->state_per_row[k])
       TS_DO(ts_buffer_create(&t->row_state[k], t->device, (size_t)s->n_rows * 4,

@@ -9,6 +9,7 @@
 
 #include <math.h>
 
+#include "base/few_bits.h"
 #include "base/mem.h"
 #include "base/rng.h"
 #include "sparse/isa.h"
@@ -35,7 +36,7 @@ TS_BODY int64_t place_of(const uint32_t *place, int64_t j, int64_t key) {
 TS_BODY void prefetch_entry(const ts_row_update_args *a, int64_t j) {
   if (j >= a->n) return;
   const int64_t key = a->keys[j];
-  const int64_t bytes = (a->dtype == TS_F32 ? 4 : 2) * (int64_t)a->dim;
+  const int64_t bytes = ts_row_bytes(a->dtype, a->dim);
   const float *g = a->grad + a->grad_at[entry_bag(a, j)];
   for (int32_t d = 0; d < a->dim; d += 16) __builtin_prefetch(g + d, 0, 2);
   if (a->sum_out || (j > 0 && a->keys[j - 1] == key)) return;
@@ -108,6 +109,36 @@ TS_BODY void rounding_words(uint32_t *words, const ts_row_update_args *a,
             TS_RNG_ROUNDING, (uint64_t)row, (uint32_t)a->step, first + k);
 }
 
+/* As base/few_bits.h has it. */
+TS_BODY void store_few_bits(const ts_row_update_args *a, uint8_t *to,
+                            const float *w, int32_t table, int64_t row) {
+  const int32_t dim = a->dim;
+  const float most = ts_few_bits_most(a->dtype);
+  int32_t least = INT32_MAX, last = INT32_MIN;
+  uint32_t words[64];
+  uint8_t q[64];
+  for (int32_t d = 0; d < dim; d++) {
+    const int32_t x = ts_few_bits_order(w[d]);
+    least = x < least ? x : least;
+    last = x > last ? x : last;
+  }
+  const ts_few_bits f = ts_few_bits_of(least, last, most);
+  for (int32_t d = 0; d < dim; d += 64) {
+    const int32_t n = dim - d < 64 ? dim - d : 64;
+    rounding_words(words, a, table, row, d);
+    for (int32_t k = 0; k < n; k++)
+      q[k] = (uint8_t)ts_few_bits_round(w[d + k], f, most, words[k]);
+    if (n % 2) q[n] = 0;
+    if (a->dtype == TS_INT8)
+      memcpy(to + d, q, (size_t)n);
+    else
+      for (int32_t k = 0; k < n; k += 2)
+        to[(d + k) / 2] = (uint8_t)(q[k] | q[k + 1] << 4);
+  }
+  memcpy(to + ts_columns_bytes(a->dtype, dim), &f.scale, 4);
+  memcpy(to + ts_columns_bytes(a->dtype, dim) + 4, &f.bias, 4);
+}
+
 TS_BODY void store_rounded(const ts_row_update_args *a, uint16_t *to,
                            const float *w, int32_t table, int64_t row) {
   uint32_t words[64];
@@ -119,7 +150,7 @@ TS_BODY void store_rounded(const ts_row_update_args *a, uint16_t *to,
 }
 
 /* Group row KEY, which lies at AT, and its gradient, as the optimizer sees
- * them; 16-bit rows are widened to WIDE. */
+ * them; rows that are not f32 are widened to WIDE. */
 TS_BODY ts_row open_row(const ts_row_update_args *a, int64_t key, int64_t at,
                         int32_t table, const float *sum, float *wide) {
   const ts_row_optim *o = a->optim;
@@ -127,7 +158,9 @@ TS_BODY ts_row open_row(const ts_row_update_args *a, int64_t key, int64_t at,
   if (a->dtype == TS_F32) {
     r.w = (float *)a->weight + at * a->dim;
   } else {
-    ts_to_f32(wide, (uint16_t *)a->weight + at * a->dim, a->dtype, a->dim);
+    ts_rows_to_f32(wide,
+                   (char *)a->weight + at * ts_row_bytes(a->dtype, a->dim),
+                   a->dtype, 1, a->dim);
     r.w = wide;
   }
   for (int k = 0; k < o->n_states; k++)
@@ -167,10 +200,16 @@ TS_BODY void score_row(const ts_row_update_args *a, int64_t key,
 
 TS_BODY void close_row(const ts_row_update_args *a, int64_t key, int64_t at,
                        int32_t table, const float *wide) {
-  if (a->dtype != TS_F32)
-    store_rounded(a, (uint16_t *)a->weight + at * a->dim, wide, table,
-                  a->row_id ? a->row_id[key]
-                            : a->first_row[table] + key - a->row_base[table]);
+  if (a->dtype == TS_F32) return;
+  const int64_t row = a->row_id
+                          ? a->row_id[key]
+                          : a->first_row[table] + key - a->row_base[table];
+  if (ts_dtype_has_scale(a->dtype))
+    store_few_bits(a,
+                   (uint8_t *)a->weight + at * ts_row_bytes(a->dtype, a->dim),
+                   wide, table, row);
+  else
+    store_rounded(a, (uint16_t *)a->weight + at * a->dim, wide, table, row);
 }
 
 /* One update of group row KEY, which lies at AT, by its summed gradient. */

@@ -2,6 +2,7 @@
  */
 #include <string.h>
 
+#include "base/few_bits.h"
 #include "dense/param_optim.h"
 #include "model/named.h"
 #include "sparse/row_optim.h"
@@ -53,13 +54,12 @@ static void take_means(const ts_trainer *t, const ts_table_config *table,
                        ts_embedding_part *p, int64_t at) {
   const double decay = t->config->optimizer.ema;
   const int64_t dim = table->dim;
+  char rounded[ts_row_bytes(table->dtype, dim)];
   for (int64_t i = 0; i < p->n; i++) {
     float *w = p->vectors + i * dim;
     ts_row_take_mean(w, p->mean + i * dim, p->pass[i], dim, decay, at);
-    for (int64_t d = 0; d < dim; d++) {
-      if (table->dtype == TS_BF16) w[d] = ts_bf16_to_f32(ts_f32_to_bf16(w[d]));
-      if (table->dtype == TS_F16) w[d] = ts_f16_to_f32(ts_f32_to_f16(w[d]));
-    }
+    ts_rows_from_f32(rounded, w, table->dtype, 1, table->dim);
+    ts_rows_to_f32(w, rounded, table->dtype, 1, table->dim);
   }
 }
 

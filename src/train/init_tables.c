@@ -94,7 +94,8 @@ static ts_err init_by_word(ts_naming *t, const ts_source *train,
   TS_TRY(ts_vectors_open(&v, t->table->init_path, t->table->dim));
   TS_TRY(ts_mem_many(t->found, t->words.n, CHECKPOINT));
   TS_TRY(ts_mem_many(t->x, t->table->dim, CHECKPOINT));
-  TS_TRY(ts_mem_array(&t->room, t->item->cols, ts_dtype_bytes(t->item->dtype),
+  TS_TRY(ts_mem_alloc(&t->room,
+                      (size_t)ts_row_bytes(t->item->dtype, t->item->cols),
                       TS_TAG_CHECKPOINT));
   TS_TRY(take_words(t, v, &n));
   ts_info("table %s: %s of its %s words are in %s; the other rows are drawn "

@@ -89,7 +89,7 @@ void ts_report_plan(ts_trainer *t) {
   for (int32_t i = 0; i < t->plan->n_tables; i++) {
     const ts_table_config *c = &t->config->tables[i];
     n[t->plan->tables[i].kind]++;
-    total += c->rows * c->dim * (int64_t)ts_dtype_bytes(c->dtype);
+    total += c->rows * ts_row_bytes(c->dtype, c->dim);
   }
   for (int k = 0, at = 0; k < TS_SHARD_COUNT; k++)
     if (n[k])

@@ -165,7 +165,7 @@ static ts_err read_to(ts_ckpt *ckpt, ts_ids *d, int64_t place) {
     ts_dtype dtype;
     const int state = k == d->n_lists ? -1 : n_states - d->n_items + k;
     char *rows = ts_tbe_rows(d->tbe, d->number, state, &cols, &dtype);
-    rows += (size_t)cols * ts_dtype_bytes(dtype);
+    rows += ts_row_bytes(dtype, cols);
     TS_DO(ts_ckpt_add_piece(&items[k], false, true, place, d->n, rows));
   }
   return TS_OK;

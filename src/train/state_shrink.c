@@ -13,8 +13,7 @@ bool ts_ids_can_shrink(const ts_table_config *c) {
 
 /* Bytes of a row of an item, or of a number of a list. */
 static size_t row_bytes(const ts_ckpt_item *item) {
-  const int64_t cols = item->cols ? item->cols : 1;
-  return (size_t)cols * ts_dtype_bytes(item->dtype);
+  return (size_t)ts_row_bytes(item->dtype, item->cols ? item->cols : 1);
 }
 
 ts_err ts_ids_stage(ts_ckpt *ckpt, ts_ids *d, int64_t place) {

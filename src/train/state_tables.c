@@ -199,8 +199,8 @@ static ts_err take_rows(ts_describe *d, int64_t k, ts_tbe *tbe, int32_t number,
   int32_t cols;
   ts_dtype dtype;
   (void)ts_tbe_rows(tbe, number, state, &cols, &dtype);
-  TS_DO(ts_ckpt_own(
-      d->ckpt, (size_t)d->n[k] * ts_dtype_bytes(dtype) * (size_t)cols, rows));
+  TS_DO(ts_ckpt_own(d->ckpt, (size_t)(d->n[k] * ts_row_bytes(dtype, cols)),
+                    rows));
   return ts_tbe_take(tbe, &d->ckpt->staging, *rows, number, state, row0,
                      d->rows[k], d->n[k]);
 }
@@ -284,7 +284,7 @@ static ts_err add_shard(void *arg, int32_t table, const ts_shard *s,
     int32_t cols;
     ts_dtype dtype;
     char *rows = ts_tbe_rows(tbe, number, state, &cols, &dtype);
-    const int64_t row_bytes = (int64_t)ts_dtype_bytes(dtype) * cols;
+    const int64_t row_bytes = ts_row_bytes(dtype, cols);
     if (item->n_columns) {
       own_columns(item, s, s->row0, s->n_rows, rows);
       continue;
@@ -336,8 +336,7 @@ static ts_err add_bytes(void *arg, int32_t table, const ts_shard *s,
     ts_dtype dtype;
     (void)ts_tbe_rows(tbe, number, k < first_state(d, optim) ? -1 : k, &cols,
                       &dtype);
-    d->bytes +=
-        d->n[number_of(d, table, s)] * cols * (int64_t)ts_dtype_bytes(dtype);
+    d->bytes += d->n[number_of(d, table, s)] * ts_row_bytes(dtype, cols);
   }
   return TS_OK;
 }

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "base/auc.h"
-#include "base/dtype.h"
+#include "base/few_bits.h"
 #include "base/hash.h"
 #include "base/json.h"
 #include "base/mem.h"
@@ -92,26 +92,76 @@ TS_TESTS(half_floats_are_the_nearest, 0, 2) {
 }
 
 TS_TEST(types) {
-  static const char *const want[] = {"f32 4", "bf16 2", "f16 2", "f64 8",
-                                     "i32 4", "i64 8",  "u8 1"};
+  static const char *const want[] = {"f32 4",  "bf16 2", "f16 2",
+                                     "int8 0", "int4 0", "f64 8",
+                                     "i32 4",  "i64 8",  "u8 1"};
   const float x[3] = {1.5f, -2, 0.25f};
   float y[3];
-  char got[16], stored[12];
-  for (int t = 0; t < 7; t++) {
+  char got[16], stored[16];
+  for (int t = 0; t < TS_DTYPE_COUNT; t++) {
     snprintf(got, sizeof got, "%s %zu", ts_dtype_name((ts_dtype)t),
              ts_dtype_bytes((ts_dtype)t));
     ck_assert_str_eq(got, want[t]);
   }
-  for (ts_dtype t = TS_F32; t <= TS_F16; t++)
+  for (ts_dtype t = TS_F32; t <= TS_INT4; t++)
     for (int bad = 0; bad < 4; bad++) {
       memcpy(y, x, sizeof y);
       if (bad < 3) y[bad] = bad % 2 ? NAN : INFINITY;
-      ts_from_f32(stored, y, t, 3);
-      ck_assert(ts_all_finite(stored, t, 3) == (bad == 3));
+      ts_rows_from_f32(stored, y, t, 1, 3);
+      ck_assert(ts_rows_all_finite(stored, t, 1, 3) == (bad == 3));
+      if (ts_dtype_has_scale(t)) continue;
       ck_assert(ts_all_finite(stored, t, bad < 3 ? bad : 0));
       ts_to_f32(y, stored, t, bad);
       ck_assert_mem_eq(y, x, (size_t)bad * 4);
     }
+}
+
+/* Scale and bias of X (n). */
+static ts_few_bits few_bits_of(const float *x, int n, float most) {
+  int32_t least = INT32_MAX, last = INT32_MIN;
+  for (int i = 0; i < n; i++) {
+    const int32_t y = ts_few_bits_order(x[i]);
+    least = y < least ? y : least;
+    last = y > last ? y : last;
+  }
+  return ts_few_bits_of(least, last, most);
+}
+
+/* On average numbers stay as they are; the ends of a row always do. */
+TS_TEST(rounding_to_few_bits) {
+  enum { N = 5, WORDS = 4096 };
+  static const float x[N] = {-1, 0.37f, 2.5f, -0.2f, 1.23456f};
+  static const float bad[] = {NAN, -NAN, INFINITY, -INFINITY};
+  for (ts_dtype t = TS_INT8; t <= TS_INT4; t++) {
+    const float most = ts_few_bits_most(t);
+    const ts_few_bits f = few_bits_of(x, N, most);
+    ck_assert_float_eq(f.bias, -1);
+    ck_assert_float_eq_tol(f.scale, 3.5f / most, 1e-8f);
+    for (int i = 0; i < N; i++) {
+      double sum = 0;
+      for (uint32_t k = 0; k < WORDS; k++) {
+        const int q = ts_few_bits_round(x[i], f, most, k << 20 | 0x80000);
+        ck_assert(fabs((double)f.bias + q * (double)f.scale - (double)x[i]) <
+                  1.0001 * (double)f.scale);
+        sum += (double)f.bias + q * (double)f.scale;
+      }
+      ck_assert_double_eq_tol(sum / WORDS, (double)x[i],
+                              3e-4 * (double)f.scale);
+    }
+    const float same[2] = {7, 7}, far[2] = {-FLT_MAX, FLT_MAX};
+    const ts_few_bits one = few_bits_of(same, 2, most);
+    ck_assert(one.scale == 0 && one.bias == 7);
+    ck_assert_int_eq(ts_few_bits_round(7, one, most, 0), 0);
+    const ts_few_bits wide = few_bits_of(far, 2, most);
+    ck_assert(isfinite(fmaf(wide.scale, most, wide.bias)));
+    ck_assert_float_eq(ts_few_bits_round(0, wide, most, 1u << 31),
+                       (float)(int)(most / 2));
+    for (int i = 0; i < 4; i++) {
+      const ts_few_bits none =
+          few_bits_of((const float[]){1, bad[i], -1}, 3, most);
+      ck_assert(isnan(none.scale) && isnan(none.bias));
+    }
+  }
 }
 
 TS_TEST(numbers_that_are_drawn) {

@@ -96,13 +96,13 @@ static void make(lookup_case *c, shape s, int32_t dim, ts_dtype t, int mode,
   int32_t *rows = kt_array(n_ids, 4, 0);
   float *weights = kt_array(n_ids, 4, 0);
   float *wide = test_alloc(2 * ROWS * dim, sizeof *wide);
-  void *table = kt_array(2 * ROWS * dim, ts_dtype_bytes(t), off);
+  void *table = kt_array(2 * ROWS, (size_t)ts_row_bytes(t, dim), off);
   for (int64_t i = 0; i < n_ids; i++) rows[i] = kt_below(ROWS);
   test_floats(weights, n_ids, 5);
   test_floats(wide, 2 * ROWS * dim, 7);
   for (int32_t d = 0; d < dim; d++) wide[d] *= 1e-6f; /* f16: subnormal */
   wide[dim] = -0.0f;
-  ts_from_f32(table, wide, t, 2 * ROWS * dim);
+  ts_rows_from_f32(table, wide, t, 2 * ROWS, dim);
   free(wide);
   c->a.weight = table;
   c->a.dtype = t;
@@ -139,8 +139,30 @@ static ts_err run(const ts_kernels *k, const void *arg) {
 }
 
 static double row_at(const ts_lookup_args *a, int32_t f, int64_t i, int32_t d) {
-  return test_get(a->weight, a->dtype,
-                  (a->row_base[f] + a->rows[i]) * a->dim + d);
+  return test_number(a->weight, a->dtype, a->row_base[f] + a->rows[i], a->dim,
+                     d);
+}
+
+/* Rows in few bits: w scale q, fused, to the sum that the first w bias begins,
+ * and the other w biases to a sum of their own. */
+static float few_sum(const ts_lookup_args *a, int32_t f, int64_t b, int32_t d) {
+  const int64_t from = a->offsets[b], to = a->offsets[b + 1];
+  volatile float sum = 0, biases = 0, by, bias;
+  for (int64_t i = from; i < to; i++) {
+    const uint8_t *row =
+        (const uint8_t *)a->weight +
+        (a->row_base[f] + a->rows[i]) * ts_row_bytes(a->dtype, a->dim);
+    const bool wide = a->dtype == TS_INT8;
+    const int q = wide ? row[d] : row[d / 2] >> 4 * (d % 2) & 15;
+    float tail[2];
+    memcpy(tail, row + (wide ? a->dim : (a->dim + 1) / 2), sizeof tail);
+    by = (a->weights ? a->weights[i] : 1) * tail[0];
+    bias = (a->weights ? a->weights[i] : 1) * tail[1];
+    sum = fmaf((float)q, by, i == from ? bias : sum);
+    if (i > from) biases += bias;
+  }
+  sum += biases;
+  return sum * (a->mean && to > from ? 1.0f / (float)(to - from) : 1.0f);
 }
 
 /* The oracle's sum is that in f32 in the order of the bag: the bits that are
@@ -160,6 +182,7 @@ static void true_sum(const ts_lookup_args *a, int32_t f, int64_t b, int32_t d) {
     sum *= 1.0f / (float)(to - from);
     want /= (double)(to - from);
   }
+  if (ts_dtype_has_scale(a->dtype)) sum = few_sum(a, f, b, d);
   ck_assert_float_eq(got, sum);
   ck_assert_double_le(fabs(got - want), to - from > 12 ? 1e-4 : 4e-6);
 }
@@ -199,7 +222,7 @@ static void check_both(shape s, int32_t dim, ts_dtype t, int mode, int off) {
 
 /* ---- cases --------------------------------------------------------------- */
 
-static const ts_dtype types[] = {TS_F32, TS_BF16, TS_F16};
+static const ts_dtype types[] = {TS_F32, TS_BF16, TS_F16, TS_INT8, TS_INT4};
 enum { DIMS = 20 };
 static const int32_t dims[DIMS] = {1,   3,   4,   8,   15,  16, 17,
                                    20,  24,  32,  48,  64,  96, 100,
@@ -226,31 +249,34 @@ TS_TEST(all_bags) {
 /* Around the most that go by value, and more than one put takes along. */
 TS_TEST(many_features) {
   for (shape s = FEATURES_240; s <= FEATURES_5000; s++) {
-    check_both(s, 8, types[s % 3], s % 2, 0);
-    check_both(s, 36, types[(s + 1) % 3], !(s % 2) + 2, 0);
+    check_both(s, 8, types[s % 5], s % 2, 0);
+    check_both(s, 36, types[(s + 1) % 5], !(s % 2) + 2, 0);
   }
 }
 
 /* A table that doesn't begin on a vector's border is read by element. */
 TS_TEST(table_off_borders) {
   for (int t = 0; t < TEST_COUNT(types); t++)
-    check_both(MIXED, 64, types[t], 0, (int)ts_dtype_bytes(types[t]));
+    check_both(MIXED, 64, types[t], 0,
+               ts_dtype_has_scale(types[t]) ? 4
+                                            : (int)ts_dtype_bytes(types[t]));
 }
 
 /* The second half of the rows lies elsewhere, OFF elements from a border: the
  * same bits. */
 static void check_lines(int32_t dim, ts_dtype t, bool weighted, int off) {
   lookup_case c;
-  const size_t size = ts_dtype_bytes(t), half = (size_t)(ROWS * dim) * size;
+  const size_t size = (size_t)ts_row_bytes(t, dim), half = ROWS * size;
+  const int element = ts_dtype_has_scale(t) ? 4 : (int)ts_dtype_bytes(t);
   make(&c, MIXED, dim, t, weighted, 0);
-  char *lines = kt_array(ROWS * dim, size, off * (int)size);
+  char *lines = kt_array(ROWS, size, off * element);
   const char *all = c.a.weight;
   int32_t *rows = (int32_t *)(uintptr_t)c.a.rows;
   memcpy(lines, all + half, half);
   for (int32_t f = 0; f < c.a.n_features; f++) base[f] = 0;
   for (int64_t i = 0; i < n_ids; i++) rows[i] = rows[i] * 7 % (2 * ROWS);
   c.split = c.a;
-  c.split.weight = kt_copy(all, ROWS * dim, size);
+  c.split.weight = kt_copy(all, ROWS, size);
   c.split.lines = lines;
   c.split.first_line = ROWS;
   check(&c, !weighted);

@@ -20,7 +20,7 @@ static int placed(const update_case *c, void **rows, void **lines,
   int n = 0;
   rows[n] = c->a.weight;
   lines[n] = c->lines;
-  bytes[n++] = c->a.dim * (int64_t)ts_dtype_bytes(c->a.dtype);
+  bytes[n++] = ts_row_bytes(c->a.dtype, c->a.dim);
   for (int k = 0; k < c->a.optim->n_states; k++) {
     if (c->a.optim->state[k].per_row) continue;
     rows[n] = c->a.state[k];
@@ -76,7 +76,7 @@ KT_CONTRACT("row_update row_stage average_rows fetch put")
 /* Every formula on narrow and wide rows; any two settings meet. */
 TS_TEST(formulas) {
   for (int k = 0; k < UPDATE_KINDS; k++)
-    for (ts_dtype t = TS_F32; t <= TS_F16; t++)
+    for (ts_dtype t = TS_F32; t <= TS_INT4; t++)
       for (int decay = 0; decay < 3; decay++)
         for (int d = (k + (int)t + decay) % 2; d < TEST_COUNT(dims); d += 2)
           check_update(&(spec){.kind = update_kinds[k],
@@ -92,7 +92,7 @@ TS_TEST(formulas) {
  * or of many, in two places. */
 TS_TEST(norms) {
   for (int k = 0; k < UPDATE_KINDS; k++)
-    for (ts_dtype t = TS_F32; t <= TS_F16; t++)
+    for (ts_dtype t = TS_F32; t <= TS_INT4; t++)
       for (int d = 0; d < TEST_COUNT(dims); d++) {
         const bool longer = (d + k) % 2;
         const spec s = {.kind = update_kinds[k],
@@ -111,10 +111,30 @@ TS_TEST(norms) {
       }
 }
 
+/* Rows in few bits whose last byte or word is not whole, held or wide. */
+TS_TEST(odd_rows) {
+  static const int32_t odd[] = {3, 5, 34, 61, 127, 131, 190};
+  for (int d = 0; d < TEST_COUNT(odd); d++)
+    for (ts_dtype t = TS_INT8; t <= TS_INT4; t++)
+      for (int means = 0; means < 2; means++) {
+        const spec s = {.kind = update_kinds[(d + means) % UPDATE_KINDS],
+                        .dtype = t,
+                        .dim = odd[d],
+                        .lengths = d % 2 ? long_runs : short_runs,
+                        .n_runs = d % 2 ? TEST_COUNT(long_runs)
+                                        : TEST_COUNT(short_runs),
+                        .placed = true,
+                        .caps = d % 3 == 0,
+                        .means = means};
+        check_update(&s);
+        check_lines(&s);
+      }
+}
+
 /* Rows with running means: of every optimizer, held or wide, in two places. */
 TS_TEST(means) {
   for (int k = 0; k < UPDATE_KINDS; k++)
-    for (ts_dtype t = TS_F32; t <= TS_F16; t++)
+    for (ts_dtype t = TS_F32; t <= TS_INT4; t++)
       for (int d = 0; d < TEST_COUNT(dims); d++) {
         const bool longer = (d + k) % 2;
         const spec s = {.kind = update_kinds[k],
@@ -137,7 +157,7 @@ TS_TEST(long_sums) {
   for (int d = 0; d < TEST_COUNT(dims); d++)
     for (int mode = 0; mode < 16; mode++)
       check_update(&(spec){.kind = update_kinds[2 + (mode + d) % 6],
-                           .dtype = (ts_dtype)(mode % 3),
+                           .dtype = (ts_dtype)(mode % 5),
                            .decay = (ts_wd_mode)(mode % 2),
                            .dim = dims[d],
                            .lengths = long_runs,
@@ -155,7 +175,7 @@ TS_TEST(long_ends) {
   for (int k = 0; k < UPDATE_KINDS; k++)
     for (int d = 0; d < TEST_COUNT(dims); d += 2)
       check_update(&(spec){.kind = update_kinds[k],
-                           .dtype = (ts_dtype)(k % 3),
+                           .dtype = (ts_dtype)(k % 5),
                            .decay = TS_WD_L2,
                            .dim = dims[d],
                            .lengths = (const int[]){257, 1, 600},
@@ -191,7 +211,7 @@ TS_TEST(corners) {
 /* Rows in two places, of every optimizer. */
 TS_TEST(lines) {
   for (int k = 0; k < UPDATE_KINDS; k++)
-    for (ts_dtype t = TS_F32; t <= TS_F16; t++)
+    for (ts_dtype t = TS_F32; t <= TS_INT4; t++)
       for (int d = 0; d < TEST_COUNT(dims); d += 2)
         check_lines(&(spec){.kind = update_kinds[k],
                             .dtype = t,
@@ -293,8 +313,8 @@ static void check_means(const update_case *u, bool keys, bool place,
                         bool lines) {
   enum { N = 200 };
   const ts_row_update_args *x = &u->a;
-  const int64_t n = keys ? N : ROWS, dim = x->dim, half = PLACES / 2 * dim;
-  const size_t size = ts_dtype_bytes(x->dtype);
+  const int64_t n = keys ? N : ROWS, dim = x->dim, half = PLACES / 2;
+  const int64_t row = ts_row_bytes(x->dtype, x->dim);
   ts_average_rows_args a = {.weight = x->weight,
                             .ema = x->state[u->own.n_states - 2],
                             .ema_pass = x->state[u->own.n_states - 1],
@@ -306,15 +326,14 @@ static void check_means(const update_case *u, bool keys, bool place,
   uint32_t *k = kt_array(n, 4, 0), *p = kt_array(n, 4, 0);
   for (int64_t i = 0; i < n; i++) k[i] = (uint32_t)(i * 31 % ROWS);
   for (int64_t i = 0; i < n; i++) p[i] = (k[i] * 7 + 50) % PLACES;
-  a.out = keys ? kt_zeros(n * dim, (int)size) : x->weight;
+  a.out = keys ? kt_zeros(n, (int)row) : x->weight;
   a.index = keys ? kt_zeros(n, 4) : NULL;
   a.keys = keys ? k : NULL;
   a.place = place ? p : NULL;
   if (lines) {
     a.first_line = PLACES / 2;
-    a.lines = kt_copy((char *)x->weight + half * (int64_t)size,
-                      half * (int64_t)size, 1);
-    a.ema_lines = kt_copy((float *)a.ema + half, half, 4);
+    a.lines = kt_copy((char *)x->weight + half * row, half * row, 1);
+    a.ema_lines = kt_copy((float *)a.ema + half * dim, half * dim, 4);
   }
   kt_check(run_means, &a);
   for (int64_t i = 0; keys && i < n; i++)
@@ -322,7 +341,7 @@ static void check_means(const update_case *u, bool keys, bool place,
 }
 
 TS_TEST(means_of_rows) {
-  for (ts_dtype t = TS_F32; t <= TS_F16; t++)
+  for (ts_dtype t = TS_F32; t <= TS_INT4; t++)
     for (int d = 0; d < TEST_COUNT(dims); d++)
       for (int way = 0; way < 4; way++) {
         update_case u;

@@ -57,8 +57,8 @@ static void fill_rows(update_case *c, const spec *s) {
   float *w = test_alloc(n, 4);
   numbers(w, n, 5, s->exact, 8);
   memset(w + s->dim * 3, 0, (size_t)s->dim * 4);
-  c->a.weight = kt_array(n, ts_dtype_bytes(s->dtype), 0);
-  ts_from_f32(c->a.weight, w, s->dtype, n);
+  c->a.weight = kt_array(PLACES, (size_t)ts_row_bytes(s->dtype, s->dim), 0);
+  ts_rows_from_f32(c->a.weight, w, s->dtype, PLACES, s->dim);
   for (int k = 0; k < c->a.optim->n_states; k++) {
     const int64_t m = c->a.optim->state[k].per_row ? ROWS : n;
     c->a.state[k] = kt_array(m, 4, 0);

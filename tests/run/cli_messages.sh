@@ -186,7 +186,7 @@ for bench in $(sed -n 's/.*{"\([a-z]*\)", ts_bench_.*/\1/p' "$srcdir/src/command
     grep -q "^  $key=" "$dir/keys" || fail "bench $bench --help: no $key"
   done
 done
-grep -q '^  dtype=f32  *of rows (f32|bf16|f16)$' "$dir/keys" || fail "bench tbe --help: dtype"
+grep -q '^  dtype=f32  *of rows (f32|bf16|f16|int8|int4)$' "$dir/keys" || fail "bench tbe --help: dtype"
 expect 2 'usage: tessera bench read DECK' "$TESSERA" bench read
 expect 2 'usage: tessera bench NAME' "$TESSERA" bench nope --help
 expect 2 'unknown key "x"' "$TESSERA" bench read "$dir/good.deck" x=1

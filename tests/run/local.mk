@@ -66,6 +66,7 @@ dist_check_SCRIPTS += tests/run/async.sh \
   tests/run/serve_bench.sh \
   tests/run/trace_overlap.sh \
   tests/run/train_again.sh \
+  tests/run/few_bits.sh \
   tests/run/train_bf16.sh \
   tests/run/train_averages.sh tests/run/windows.sh \
   tests/run/train_averages_rows.sh \

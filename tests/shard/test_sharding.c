@@ -196,9 +196,10 @@ CT_TEST(rows_are_whole_to_their_optimizers, true) {
 
 static void narrow_deck(ts_shard_kind kind) {
   static const char *const optimizers[] = {"sgd", "rowwise_adagrad", "adam"};
-  static const ts_dtype types[] = {TS_BF16, TS_F16, TS_F32};
+  static const ts_dtype types[] = {TS_BF16, TS_F16, TS_F32, TS_INT8, TS_INT4};
+  const int n = ts_sharding_find(kind)->split_columns ? 3 : 5;
   ct_deck_start(&deck);
-  for (int t = 0; t < 3; t++)
+  for (int t = 0; t < n; t++)
     for (int i = 0; i < 6; i++)
       ct_deck_add(&deck,
                   &(ct_table){.bags = i % 2 ? "mR" : "lo",

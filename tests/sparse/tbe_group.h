@@ -141,8 +141,7 @@ static inline void *rows_of(const world *w, ts_tbe *t, int i, int k,
   int32_t cols;
   ts_dtype type;
   const void *p = ts_tbe_rows(t, i, k, &cols, &type);
-  *bytes =
-      (size_t)(ts_tbe_table_of(t, i)->n_rows * cols) * ts_dtype_bytes(type);
+  *bytes = (size_t)(ts_tbe_table_of(t, i)->n_rows * ts_row_bytes(type, cols));
   void *copy = test_alloc((int64_t)*bytes, 1);
   ts_test_get(w->device, copy, p, *bytes);
   return copy;

@@ -15,7 +15,7 @@ static size_t take(char *out, world *w, ts_tbe *t) {
       int32_t cols;
       ts_dtype dtype;
       const void *p = ts_tbe_rows(t, i, k, &cols, &dtype);
-      const size_t n = (size_t)(table_rows[i] * cols) * ts_dtype_bytes(dtype);
+      const size_t n = (size_t)(table_rows[i] * ts_row_bytes(dtype, cols));
       ts_test_get(w->device, out + bytes, p, n);
       bytes += n;
     }
@@ -29,7 +29,7 @@ static int64_t moving_bytes(ts_tbe *t) {
     int32_t cols;
     ts_dtype dtype;
     (void)ts_tbe_rows(t, 0, k, &cols, &dtype);
-    if (cols == DIM) bytes += DIM * (int64_t)ts_dtype_bytes(dtype);
+    if (cols == DIM) bytes += ts_row_bytes(dtype, DIM);
   }
   return bytes;
 }
@@ -135,12 +135,12 @@ TS_TESTS(twins, 0, 16) {
       "lamb", "lars_sgd", "partial_rowwise_lamb"};
   static const double factors[] = {0.01, 0.1, 0.5, 1.0};
   static const int32_t passes[] = {1, 2, 4, 12};
-  static const ts_dtype types[] = {TS_F32, TS_BF16};
+  static const ts_dtype types[] = {TS_F32, TS_BF16, TS_F32, TS_INT8, TS_INT4};
   static char expect[STATE_BYTES];
   static float outputs[OUTPUTS];
   const char *optim = optims[_i / 2];
   const bool files = ts_test_reads_pages();
-  const ts_dtype type = types[_i % 2];
+  const ts_dtype type = types[_i % 5];
   const kind fast = {"fused", "lru", "host", 0, 1, 0};
   memset(outputs, 0, sizeof outputs);
   const size_t n = train(expect, outputs, optim, type, &fast);

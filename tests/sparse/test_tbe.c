@@ -146,7 +146,7 @@ static size_t passes(char *out, const char *kind, ts_dtype type, int threads,
 
 TS_TEST(same_bits) {
   static const char *const kinds[] = {"rowwise_adagrad", "adam", "lamb"};
-  static const ts_dtype types[] = {TS_F32, TS_BF16, TS_F16};
+  static const ts_dtype types[] = {TS_F32, TS_BF16, TS_F16, TS_INT8, TS_INT4};
   static const int whole[] = {0, 100}, halves[] = {0, 35, 100},
                    thirds[] = {0, 20, 20, 100};
   static char a[65536], b[65536];

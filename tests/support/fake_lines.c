@@ -30,7 +30,7 @@ static void drop(gathered *g) {
 
 static ts_err gather(gathered *g, const ts_lookup_args *a) {
   const int64_t n = a->offsets[a->bag_start[a->n_features]];
-  const int64_t bytes = a->dim * (int64_t)ts_dtype_bytes(a->dtype);
+  const int64_t bytes = ts_row_bytes(a->dtype, a->dim);
   g->table = malloc((size_t)(n * bytes + 1));
   g->rows = malloc((size_t)(n + 1) * sizeof *g->rows);
   g->base = calloc((size_t)a->n_features, sizeof *g->base);
@@ -117,7 +117,7 @@ static ts_err add(update *u, void *rows, void *lines, int64_t bytes, int64_t n,
 
 static ts_err bring(update *u, const ts_row_update_args *a,
                     const uint32_t *keys, const uint32_t *place, int64_t n) {
-  const int64_t bytes = a->dim * (int64_t)ts_dtype_bytes(a->dtype);
+  const int64_t bytes = ts_row_bytes(a->dtype, a->dim);
   u->a = *a;
   u->place = malloc((size_t)(n + 1) * sizeof *u->place);
   ts_err err = u->place ? TS_OK : no_room();

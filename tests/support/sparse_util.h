@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/dtype.h"
+#include "base/few_bits.h"
 #include "tests/support/harness.h"
 #include "kernel_table.h"
 #include "runtime/topology.h"
@@ -43,6 +43,17 @@ static inline double test_get(const void *p, ts_dtype t, int64_t i) {
   if (t == TS_F32) return ((const float *)p)[i];
   const uint16_t h = ((const uint16_t *)p)[i];
   return t == TS_BF16 ? ts_bf16_to_f32(h) : ts_f16_to_f32(h);
+}
+
+/* Number D of row I of rows (n, DIM) of T, in double: as few_bits.h says. */
+static inline double test_number(const void *p, ts_dtype t, int64_t i,
+                                 int32_t dim, int32_t d) {
+  const uint8_t *row = (const uint8_t *)p + i * ts_row_bytes(t, dim);
+  float tail[2];
+  if (!ts_dtype_has_scale(t)) return test_get(p, t, i * dim + d);
+  memcpy(tail, row + (t == TS_INT8 ? dim : (dim + 1) / 2), sizeof tail);
+  const int q = t == TS_INT8 ? row[d] : row[d / 2] >> 4 * (d % 2) & 15;
+  return (double)fmaf((float)q, tail[0], tail[1]);
 }
 
 /* The kernels of number I (0: reference), or false where there are none. */
