@@ -4,7 +4,6 @@
 
 #include "cuda/sparse/few_bits.cuh"
 #include "cuda/sparse/row_quads.cuh"
-#include "cuda/sparse/rounding.cuh"
 
 __device__ inline char *ts_few_row(const ts_row_place &r, const ts_row_id &id) {
   char *row =

@@ -8,6 +8,7 @@
 #pragma once
 
 #include "cuda/runtime/store.cuh"
+#include "cuda/sparse/rounding.cuh"
 #include "cuda/sparse/row_work.cuh"
 
 /* ---- quads --------------------------------------------------------------- */
