@@ -35,7 +35,11 @@ static ts_err make_dataset(const ts_saver *s, const char *name, ts_dtype dtype,
   if (*out < 0)
     TS_THROW(TS_ERR_CKPT, "%s: dataset %s can't be made: %s", s->temp, name,
              ts_hdf5_why());
-  TS_TRY(ts_stored_put_kind(*out, dtype, cols));
+  err = ts_stored_put_kind(*out, dtype, cols);
+  if (err != TS_OK) {
+    H5Dclose(*out);
+    *out = -1;
+  }
 done:
   H5Sclose(space);
   H5Pclose(plist);

@@ -144,7 +144,10 @@ static ts_err read_by_rows(const ts_ckpt_reader *r, const ts_stored *s,
   float *wide = NULL;
   ts_ckpt_item as = *item;
   as.dtype = s->dtype;
-  const int64_t fit = TS_BITE_BYTES / (4 * item->cols), some = fit ? fit : 1;
+  const int64_t fit = TS_BITE_BYTES / (4 * item->cols);
+  const int64_t some = fit < 1 || c->n_rows < 1 ? 1
+                       : fit < c->n_rows        ? fit
+                                                : c->n_rows;
   TS_TRY(ts_mem_alloc(&rows, (size_t)(some * ts_item_row_bytes(&as)),
                       TS_TAG_CHECKPOINT));
   TS_TRY(ts_mem_many(wide, some * item->cols, CHECKPOINT));

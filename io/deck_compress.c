@@ -52,6 +52,7 @@ static void make_part(ts_table_config *to, ts_table_config *whole, int32_t k,
   ops->shape(whole, k, &s);
   ts_deck_set_text(&to->name, whole->name, s.suffix);
   to->dim = s.dim;
+  ts_deck_fit_dtype(to);
   to->whole = whole;
   to->part = k;
   ts_table_ids_are(to, whole->rows);

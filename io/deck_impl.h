@@ -77,6 +77,9 @@ void ts_deck_wide(ts_deck *, const char *const *sets, int n_sets);
 /* TO becomes FROM, with texts and lists of its own; *TO, a text, A and B. */
 void ts_deck_copy_table(ts_table_config *to, const ts_table_config *from);
 void ts_deck_set_text(char **to, const char *a, const char *b);
+/* T, another table's with another dim, has f32 rows where a scale and a bias
+ * would make them longer than that. */
+void ts_deck_fit_dtype(ts_table_config *t);
 
 /* deck_compress.c: tables with compress become their parts, the first in their
  * place, the others behind all. */

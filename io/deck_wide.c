@@ -58,6 +58,11 @@ void ts_deck_copy_table(ts_table_config *to, const ts_table_config *from) {
       own(&ts_schema[i], (char *)to + ts_schema[i].offset);
 }
 
+void ts_deck_fit_dtype(ts_table_config *t) {
+  const int64_t bytes = ts_row_bytes(TS_F32, t->dim);
+  if (ts_row_bytes(t->dtype, t->dim) >= bytes) t->dtype = TS_F32;
+}
+
 /* A column can't be cut; nor has a number a place in its bag, nor fewer numbers
  * that it is made of. */
 static void make_wide(ts_table_config *to, const ts_table_config *from) {
@@ -70,6 +75,7 @@ static void make_wide(ts_table_config *to, const ts_table_config *from) {
     ts_deck_set_text(&to->init_kind, "uniform", ""); /* its rows are wider */
   to->max_length = 0;
   to->dim = 1;
+  ts_deck_fit_dtype(to);
   to->wide = false;
   to->is_wide = true;
   if (to->sharding != TS_SHARD_COLUMN_WISE &&

@@ -18,9 +18,10 @@ KEY(TABLE, "name", name, STRING, NULL, "", 1, 0, NULL,
          "1 and group = \"wide\""),
     WORD(TABLE, pooling, CHOICE, "sum", "sum|mean|none", "of a bag's rows"),
     FLAG(TABLE, weighted, "false", "ids carry weights"),
-    WORD(TABLE, dtype, CHOICE, "f32", "f32|bf16|f16|int8|int4",
-         "of rows, which are rounded stochastically, but f32; int8, int4: with "
-         "a scale and a bias a row"),
+    WORD(
+        TABLE, dtype, CHOICE, "f32", "f32|bf16|f16|int8|int4",
+        "of rows; all but f32 are rounded stochastically, int8 and int4 have a "
+        "scale and a bias a row"),
     WORD_OF(TABLE, "init.kind", init_kind, STRING, "uniform",
             "uniform|normal|constant|file",
             "of initial weights; file: init.path has rows, those that it lacks "
@@ -66,8 +67,8 @@ KEY(TABLE, "name", name, STRING, NULL, "", 1, 0, NULL,
            "together"),
     NUMBER(TABLE, grow, FLOAT, "0.0", "", 0, 1e6,
            "of rows = \"dynamic\", more than 1: memory for a sixteenth of the "
-           "rows at the start, and when they are used for so many times more, "
-           "up to the capacity; 0: for all at the start"),
+           "rows at the start, and whenever that is used up for so many times "
+           "as many rows, up to the capacity; 0: for all at the start"),
     NUMBER_OF(TABLE, "admit.min_count", admit.min_count, INT32, "1", "steps", 1,
               255,
               "of rows = \"dynamic\": an id gets its row in the step in which "

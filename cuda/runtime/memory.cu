@@ -82,13 +82,16 @@ static ts_err no_pinned_room(size_t bytes, ts_tag tag) {
 
 /* ---- taking -------------------------------------------------------------- */
 
-/* A call that finds no room is made once more when the pool has given back
- * what nothing uses. */
+bool ts_cuda_make_room(void) {
+  return cudaStreamSynchronize(the_stream) == cudaSuccess &&
+         cudaMemPoolTrimTo(the_pool, 0) == cudaSuccess;
+}
+
+/* A call that finds no room is made once more then. */
 static bool make_room(cudaError_t e) {
   if (e != cudaErrorMemoryAllocation) return false;
   (void)cudaGetLastError();
-  return cudaStreamSynchronize(the_stream) == cudaSuccess &&
-         cudaMemPoolTrimTo(the_pool, 0) == cudaSuccess;
+  return ts_cuda_make_room();
 }
 
 template <class Call>

@@ -71,7 +71,9 @@ static CUmemAllocationProp prop_of(void) {
   return p;
 }
 
-static ts_err failed(const char *call, CUresult r) {
+/* BYTES of TAG were asked for. */
+static ts_err failed(const char *call, CUresult r, size_t bytes, ts_tag tag) {
+  if (r == CUDA_ERROR_OUT_OF_MEMORY) return ts_cuda_no_room(bytes, tag);
   return ts_fail(TS_ERR_INTERNAL, "%s: error %d of the GPU's driver", call,
                  (int)r);
 }
@@ -81,7 +83,7 @@ static ts_err failed(const char *call, CUresult r) {
 void ts_cuda_range_destroy(ts_device *, ts_range *r) {
   if (!r) return;
   TS_CUDA_QUIETLY(ts_cuda_use());
-  const size_t n = r->bytes / r->piece;
+  const size_t n = r->there ? r->bytes / r->piece : 0;
   for (size_t i = 0, end; i < n; i = end) {
     for (end = i; end < n && r->there[end];) end++;
     const size_t bytes = (end - i) * r->piece;
@@ -137,16 +139,18 @@ static ts_err give_pieces(ts_range *r, size_t first, size_t n) {
   const CUdeviceptr at = r->at + first * r->piece;
   CUmemGenericAllocationHandle handle;
   CUresult e = CUDA_ERROR_OUT_OF_MEMORY;
-  if (!ts_fault("alloc")) e = driver.cuMemCreate_(&handle, bytes, &prop, 0);
-  if (e == CUDA_ERROR_OUT_OF_MEMORY) return ts_cuda_no_room(bytes, r->tag);
-  if (e) return failed("cuMemCreate", e);
+  if (ts_fault("alloc")) return failed("cuMemCreate", e, bytes, r->tag);
+  e = driver.cuMemCreate_(&handle, bytes, &prop, 0);
+  if (e == CUDA_ERROR_OUT_OF_MEMORY && ts_cuda_make_room())
+    e = driver.cuMemCreate_(&handle, bytes, &prop, 0);
+  if (e) return failed("cuMemCreate", e, bytes, r->tag);
   e = driver.cuMemMap_(at, bytes, 0, handle, 0);
   (void)driver.cuMemRelease_(handle); /* it goes when it is unmapped */
-  if (e) return failed("cuMemMap", e);
+  if (e) return failed("cuMemMap", e, bytes, r->tag);
   memset(r->there + first, 1, n);
   ts_mem_count(r->tag, TS_SPACE_DEVICE, (int64_t)bytes);
   e = driver.cuMemSetAccess_(at, bytes, &access, 1);
-  if (e) return failed("cuMemSetAccess", e);
+  if (e) return failed("cuMemSetAccess", e, bytes, r->tag);
   return ts_cuda_zero_fresh((void *)(uintptr_t)at, bytes);
 }
 

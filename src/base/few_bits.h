@@ -46,7 +46,7 @@ bool ts_rows_all_finite(const void *rows, ts_dtype, int64_t n, int32_t dim);
 /* ---- rounding ------------------------------------------------------------ */
 
 /* A float as an integer that is greater where the float is, NaN beyond
- * infinity: sums of a row's least and last need no order. */
+ * infinity: the least and the last of a row are the same in any order. */
 TS_HASH_INLINE int32_t ts_few_bits_order(float x) {
   int32_t i;
   memcpy(&i, &x, sizeof i);
@@ -103,9 +103,9 @@ typedef struct ts_few_bits {
   float inverse; /* 2 / scale, or 0 */
 } ts_few_bits;
 
-/* Halves, as the range may be beyond f32.  A scale below
- * the least normal one is 0, as its inverse would not be finite; the last
- * number has to stay so, too. */
+/* Halves, as the range may be beyond f32.  A scale below the least normal one
+ * is 0, as its inverse would not be finite; the last number has to stay so,
+ * too. */
 TS_HASH_INLINE ts_few_bits ts_few_bits_of(int32_t least, int32_t last,
                                           float most) {
   const float bias = ts_few_bits_float(least) + 0.0f; /* -0 is 0 */

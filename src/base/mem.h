@@ -53,8 +53,8 @@ typedef struct ts_mem_stat {
  * (tag) and how much.  Free with ts_mem_free.  Local. */
 ts_err ts_mem_alloc(void *p, size_t bytes, ts_tag tag); /* P is a T** */
 void ts_mem_free(void *p);                              /* NULL is fine */
-/* The same, of addresses that count as they are given, BYTES more at a time: of
- * large blocks the system gives a page when it is touched first. */
+/* The same, of which nothing counts until ts_mem_give counts BYTES more, as the
+ * system gives a large block its pages when they are touched first. */
 ts_err ts_mem_range(void *p, size_t bytes, ts_tag tag);
 void ts_mem_give(void *p, size_t bytes);
 /* Several, in this order. */

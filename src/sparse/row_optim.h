@@ -6,7 +6,7 @@
  * lazy: rows that got no gradient keep weights and state.
  *
  *   g   summed gradient of the row (dim), f32
- *   w   the row, f32 (16-bit rows are widened, updated in f32 and rounded
+ *   w   the row, f32 (others are widened, updated in f32 and rounded
  *       stochastically by (seed, step, table, row, column))
  *
  * An update is zero to two rounds of row statistics, then apply.  Statistics

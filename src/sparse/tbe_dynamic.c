@@ -2,8 +2,8 @@
  * of each says where an id's row is, and who is new gets the next one.
  *
  * What becomes of an id does not depend on which row it gets: initial weights
- * and the rounding of 16-bit rows are those of its number, and gradients of a
- * row are summed in the order of the batch. */
+ * and the rounding of rows that are not f32 are those of its number, and
+ * gradients of a row are summed in the order of the batch. */
 #include <math.h>
 #include <string.h>
 
@@ -50,9 +50,14 @@ ts_err ts_tbe_give(ts_tbe *t, int32_t i, int64_t n) {
   const double more = (double)had * x->config->grow;
   int64_t to = more < (double)x->n_rows ? (int64_t)more : x->n_rows;
   if (to < n) to = n;
-  TS_DO(t->tier->ops->give(t->tier, t->row_base[i] + had, to - had));
-  t->given[i] = to;
-  return TS_OK;
+  ts_err err = t->tier->ops->give(t->tier, t->row_base[i] + had, to - had);
+  if (err == TS_ERR_NOMEM && to > n) { /* as few as are needed now */
+    ts_err_clear();
+    to = n;
+    err = t->tier->ops->give(t->tier, t->row_base[i] + had, to - had);
+  }
+  if (err == TS_OK) t->given[i] = to;
+  return err;
 }
 
 /* A sixteenth of each. */

@@ -39,10 +39,11 @@ struct ts_tbe {
                        where they are */
   uint32_t *born, *seen, *last; /* as in ts_tbe_ids, by rows of the group */
   float *score;
-  int64_t *given;  /* (n_tables) rows of each that have memory, the first ones;
-                      NULL: all have */
-  int64_t *row_id; /* (rows) of those of 16 bits, whose ids they are: stochastic
-                      rounding goes by it; else NULL, as with a mirror */
+  int64_t *given; /* (n_tables) rows of each that have memory, the first ones;
+                     NULL: all have */
+  int64_t
+      *row_id; /* (rows) of those that are not f32, whose ids they are:
+                  stochastic rounding goes by it; else NULL, as with a mirror */
   /* scratch of the backward pass, device memory, grown by the lane that runs
    * it */
   ts_buffer keys[2], order[2], bag_of, grad_at, bag_scale;

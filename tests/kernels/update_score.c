@@ -25,7 +25,7 @@ static void check_scores(const spec *s) {
   update_make(&plain, &without);
   kt_check(update_run, &plain);
   const size_t bytes =
-      (size_t)(PLACES * s->dim) * (size_t)ts_dtype_bytes(s->dtype);
+      (size_t)PLACES * (size_t)ts_row_bytes(s->dtype, s->dim);
   char *rows = test_alloc((int64_t)bytes, 1);
   memcpy(rows, kt_ref(plain.a.weight), bytes);
   update_make(&c, s);
@@ -50,9 +50,10 @@ static void check_scores(const spec *s) {
 
 TS_TESTS(norms_add_up, 0, UPDATE_KINDS) {
   static const int32_t dims[] = {1, 3, 4, 24, 64, 100, 260};
+  static const ts_dtype dtypes[] = {TS_F32, TS_BF16, TS_F16, TS_INT8, TS_INT4};
   for (int d = 0; d < TEST_COUNT(dims); d++)
     check_scores(&(spec){.kind = update_kinds[_i],
-                         .dtype = (ts_dtype)((_i + d) % 3),
+                         .dtype = dtypes[(_i + d) % TEST_COUNT(dtypes)],
                          .decay = (ts_wd_mode)(d % 3),
                          .dim = dims[d],
                          .lengths = runs,

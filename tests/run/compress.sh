@@ -69,6 +69,9 @@ for n in 2 4; do
   check "$n ranks" train $n ranks$n
   check "losses on $n ranks" close_losses one ranks$n 1e-5 12
 done
+check "rows in few bits" train 1 bits --set table_defaults.dtype=int8
+check "losses of few bits" close_losses one bits 0.02 12
+check "narrow rows are f32" sh -c 'h5ls -r "$1" | grep -q "^/model/.*one_low_rank.weight Dataset {200, 2}$" && h5ls -r "$1" | grep -q "^/model/.*plain.weight Dataset {200, 16}$"' - "$(newest bits)"
 check "to step 7" train 2 part --set run.steps=7
 check "goes on, on 2 ranks" train 2 part
 check "restarted to the bit" same_bits "$(newest ranks2)" "$(newest part)"

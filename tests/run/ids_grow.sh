@@ -32,6 +32,8 @@ for kind in base prefetch; do
   check "$kind" go 2 $kind $grow --set pipeline.kind=$kind
   same on2 $kind
 done
+for from in 0 1.5; do check "few bits, $from" go 2 few$from --set table_defaults.grow=$from --set table_defaults.dtype=int4; done
+same few0 few1.5
 # Between two looks, and with a delta, to and from tables that do not grow.
 for from in 0 1.5; do
   check "to step 7" go 2 part$from --set table_defaults.grow=$from --set run.steps=7
