@@ -195,9 +195,11 @@ __global__ void __launch_bounds__(TS_ROW_BLOCK,
 
 /* The ends of runs of more than one piece, a block for each: the pieces in
  * order, every thread with columns of its own, then the first warp updates
- * the row. */
+ * the row.  Three blocks of a multiprocessor leave rows in few bits registers
+ * enough; without a number the compiler keeps to 64 and spills. */
 template <class O>
-__global__ void __launch_bounds__(TS_ROW_BLOCK) ts_row_end_long(ts_row_work a) {
+__global__ void __launch_bounds__(TS_ROW_BLOCK, ts_is_few<O> ? 3 : 0)
+    ts_row_end_long(ts_row_work a) {
   const ts_group<32> group;
   const ts_row_place &r = a.rows;
   const uint32_t n = a.counts->n_long;
