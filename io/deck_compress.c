@@ -101,7 +101,10 @@ void ts_deck_compress(ts_deck *d) {
     const ts_table_config *x = &d->config->tables[t];
     const char *of;
     if (!x->compress.kind || !x->compress.combine || !x->name) continue;
-    if (says_none(d, t)) ts_deck_no_compress(&d->config->tables[t]);
+    if (says_none(d, t)) {
+      ts_deck_no_compress(&d->config->tables[t]);
+      continue;
+    }
     const char *key = stray(x, &of);
     if (key)
       ts_deck_error(
