@@ -92,7 +92,8 @@ __device__ inline void ts_row_ask(const ts_row_place &r, const ts_row_id &id,
   const ts_columns c(r.dim, 0, W, group.lane);
   if (!id.active || c.n <= 0) return;
   if constexpr (ts_is_few<O>) {
-    if (group.lane % 4 == 0) ts_prefetch(ts_few_row(r, id) + ts_few_bytes(r, c.at));
+    if (group.lane % 4 == 0)
+      ts_prefetch(ts_few_row(r, id) + ts_few_bytes(r, c.at));
   } else if (group.lane % 2 == 0) /* 32 bytes are a sector */
     ts_prefetch((const char *)r.weight +
                 ts_row_at(r, id, c.at, -1) * (r.dtype == TS_F32 ? 4 : 2));

@@ -24,8 +24,7 @@ static void check_scores(const spec *s) {
   without.scores = false;
   update_make(&plain, &without);
   kt_check(update_run, &plain);
-  const size_t bytes =
-      (size_t)PLACES * (size_t)ts_row_bytes(s->dtype, s->dim);
+  const size_t bytes = (size_t)PLACES * (size_t)ts_row_bytes(s->dtype, s->dim);
   char *rows = test_alloc((int64_t)bytes, 1);
   memcpy(rows, kt_ref(plain.a.weight), bytes);
   update_make(&c, s);
