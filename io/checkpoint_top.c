@@ -138,7 +138,7 @@ static void offer(ts_top *x, ts_found f) {
   if (x->n == 2 * x->k) sort(x);
 }
 
-/* What is not a number counts as the greatest, so that it is seen. */
+/* NaN counts as the greatest, so that --top shows it. */
 static double shown(double x) {
   return isnan(x) ? (double)INFINITY : x;
 }

@@ -142,11 +142,12 @@ void ts_cuda_free(ts_device *, void *p, size_t bytes, ts_space, ts_tag);
 ts_err ts_cuda_alloc_late(ts_device *, void **p, size_t bytes, ts_space,
                           ts_tag);
 void ts_cuda_free_late(ts_device *, void *p, size_t bytes, ts_space, ts_tag);
-/* What cudaMalloc could not give; zeroes before any lane's work. */
+/* NOMEM: the GPU has no BYTES left for TAG. */
 ts_err ts_cuda_no_room(size_t bytes, ts_tag);
 /* The pool gives back what nothing uses, once the stream has come to its end,
  * so that a call that found no room may find some. */
 bool ts_cuda_make_room(void);
+/* BYTES at P are zeros before any lane's work. */
 ts_err ts_cuda_zero_fresh(void *p, size_t bytes);
 ts_err ts_cuda_range_create(ts_device *, ts_range **, void **p, size_t bytes,
                             ts_tag); /* range.cu */

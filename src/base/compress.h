@@ -44,9 +44,9 @@ typedef struct ts_compress_ops {
 /* T's compress.kind, whether T is a part or not; NULL: "none". */
 const ts_compress_ops *ts_compress_of(const ts_table_config *t);
 
-/* Of a part T; others stay as they are.  map: IDS (n) become its rows, -1
- * where it has none.  ids_are: the whole table's ids are in [0, IDS), so T's
- * rows are known; of others IDS are the rows. */
+/* map: IDS (n) become rows of part T, -1 where it has none; a table that is no
+ * part leaves them as they are.  ids_are: the table's ids are in [0, IDS), from
+ * which part T takes its number of rows; a table that is no part has IDS. */
 void ts_part_map(const ts_table_config *t, int64_t *ids, int64_t n);
 void ts_table_ids_are(ts_table_config *t, int64_t ids);
 /* Bags of part T have one id at most: rows' sums can't be multiplied. */

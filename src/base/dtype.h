@@ -19,7 +19,7 @@ typedef enum {
   TS_DTYPE_COUNT
 } ts_dtype;
 
-/* Of an element; 0: int8, int4. */
+/* Bytes of an element; 0 for int8 and int4, which rows alone have. */
 static inline size_t ts_dtype_bytes(ts_dtype t) {
   return t == TS_F32 || t == TS_I32    ? 4
          : t == TS_BF16 || t == TS_F16 ? 2

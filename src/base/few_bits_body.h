@@ -48,8 +48,8 @@ TS_FEW_BITS ts_qvec ts_quads_of(ts_nvec b) {
 }
 #endif
 
-/* Of each number the least 4 bits: by a table of 16 floats where that is one
- * instruction. */
+/* The least 4 bits of each number, looked up in a table of 16 floats where that
+ * is one instruction. */
 TS_FEW_BITS ts_vec ts_vec_of_int4(ts_nvec b) {
   const ts_qvec q = ts_quads_of(b);
 #if LANES == 16

@@ -105,7 +105,7 @@ void ts_graph_free_tokens(ts_graph *);
 /* Layers of the tables' parts come before the list's, which read them in the
  * tables' place. */
 ts_err ts_graph_parts(ts_graph *);
-/* What output K reads; NULL or "": the last layer. */
+/* The name that output K reads; NULL or "": it reads the last layer. */
 const char *ts_graph_task_in(const ts_graph *, int32_t k);
 /* The group of the inputs that NAME, "embeddings" or "fields", with ":GROUP" or
  * without, stands for; NULL: another name. */

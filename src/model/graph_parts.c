@@ -95,7 +95,8 @@ static ts_err project(ts_parts *x, const char **out,
   return ts_layer_reads(l, wide);
 }
 
-/* What feature I of PART is called, as wide as the table's row asks. */
+/* *OUT: the name of feature I of PART, whose rows are projected where they are
+ * narrower than the table's. */
 static ts_err part_value(ts_parts *x, const char **out,
                          const ts_table_config *part, int32_t i) {
   const ts_compress_ops *ops = ts_compress_of(part);

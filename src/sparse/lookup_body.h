@@ -92,8 +92,8 @@ TS_BODY const char *row_at(const ts_bag *b, int64_t i, int64_t col_at,
  * row is the row, to the bit.  Products are fused with sums in every version.
  */
 
-/* Of a row that ROW_AT has from COL on: w scale in the place of w; returns w
- * bias. */
+/* *W becomes w scale, and w bias is returned; ROW is what row_at gave for the
+ * columns at COL_AT. */
 TS_BODY float scaled(const ts_bag *b, const char *row, int64_t col_at,
                      float *w) {
   float tail[2];
