@@ -78,10 +78,13 @@ count_unbuilt() { # build folder, source folder
 }
 
 # So that whoever adds a test sees what all of them take.
+took() { # what a line of the log begins with, build folder
+  for test in $(cat "$2/tests/expected"); do
+    sed -n "s|^$1 \([0-9]*\) s\$|\1 $(basename "$test")|p" "$2/${test%.sh}.log"
+  done | sort -rn
+}
 slowest() { # build folder
-  for test in $(cat "$1/tests/expected"); do
-    sed -n "s|^took \([0-9]*\) s\$|\1 s $(basename "$test")|p" "$1/${test%.sh}.log"
-  done | sort -rn | head -n 12 | tr '\n' ',' | sed 's/^/the slowest: /; s/,$//; s/,/, /g; s/$/\n/'
+  took CPU "$1" | awk '{ sum += $1 } NR <= 16 { text = text (NR > 1 ? ", " : "") $1 " s " $2 } END { print "CPU time of the tests: " sum " s, the most: " text }'
 }
 
 # Where only the end of all this is kept, it says why a test has failed.

@@ -2,7 +2,7 @@
 # matrix.sh - graphs in combinations drawn at random: model, ranks, pipeline,
 # strategy, micro-batches, precision, sharding, a restart on other ranks; each
 # has the losses of one rank, pipeline base.  TESSERA_MATRIX="500 7": so many, of
-# that seed.  seconds: 300
+# that seed.  seconds: 300  isa: all
 . "$srcdir/tests/support/common.sh"
 not_sanitized
 set -- ${TESSERA_MATRIX:-20 1}

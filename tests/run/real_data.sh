@@ -1,6 +1,6 @@
 #!/bin/sh
 # real_data.sh - the decks for real data reach their figures.
-# TESSERA_DATA_DIR names the folder of the data.  seconds: 900
+# TESSERA_DATA_DIR names the folder of the data.  seconds: 900  isa: all
 [ -n "${TESSERA_DATA_DIR:-}" ] || { echo "TESSERA_DATA_DIR is not set: no real data to train on"; exit 77; }
 work=$(mktemp -d); trap 'rm -rf "$work"' EXIT
 auc() { sed -n 's/.*"eval":true.*"auc":\([0-9.]*\).*/\1/p' "$work/$1/metrics.jsonl" | tail -n 1; }

@@ -1,7 +1,7 @@
 #!/bin/sh
 # train_bf16.sh - run.precision "bf16": as good as f32 on data with a planted
 # truth, the same bits with and without lanes, f32 where the CPU has no
-# instructions for it.  seconds: 400
+# instructions for it.  seconds: 400  isa: all
 . "$srcdir/tests/support/common.sh"
 not_sanitized
 cat > "$work/truth.deck" <<'DECK'

@@ -1,7 +1,7 @@
 #!/bin/sh
 # train_models.sh - every model trains: the same on any number of ranks and
 # after a restart, its parameters under their names, and bf16 close to f32.
-# seconds: 300
+# seconds: 300  isa: all
 . "$srcdir/tests/support/common.sh"
 not_sanitized
 model() { # kind: its options
