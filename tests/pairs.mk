@@ -4,6 +4,7 @@
 # does not compile keeps no other from running.  tests/expected lists all that
 # has to leave a result: jobs/totals.sh counts by it.
 tests_at_once = 3
+all_tested = all-am
 run_tests = run() { \
 	  jobs=$$1; shift; [ -z "$$*" ] || $(MAKE) $(AM_MAKEFLAGS) -k -j$$jobs \
 	    check-TESTS check_PROGRAMS= TESTS="$$*" $$suite || rc=1; \
@@ -11,7 +12,7 @@ run_tests = run() { \
 check-pairs:
 	mkdir -p tests && printf '%s\n' $(TESTS) > tests/expected
 	rc=0; suite=; \
-	$(MAKE) $(AM_MAKEFLAGS) -k all-am $(check_LIBRARIES) $(check_PROGRAMS) || rc=1; \
+	$(MAKE) $(AM_MAKEFLAGS) -k $(all_tested) $(check_LIBRARIES) $(check_PROGRAMS) || rc=1; \
 	$(run_tests); \
 	run $(tests_at_once) $(filter $(tests_longest),$(TESTS)) $(filter-out \
 	  $(tests_longest) $(tests_asleep) $(tests_alone),$(TESTS)); \
@@ -27,5 +28,5 @@ check-clocks:
 check-engine:
 	TESSERA_RANKS=1; export TESSERA_RANKS; $(MAKE) $(AM_MAKEFLAGS) check-pairs \
 	  check_PROGRAMS="$(filter-out %_gpu tests/dense/test_cuda_% tests/dense/test_fully_sharded_t%,$(filter tests/dense/% tests/model/%,$(check_PROGRAMS)))" \
-	  dist_check_SCRIPTS=
+	  dist_check_SCRIPTS= all_tested=tessera
 .PHONY: check-pairs check-clocks check-engine

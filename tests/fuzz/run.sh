@@ -18,19 +18,19 @@ if [ "$(id -u)" = 0 ]; then
 fi
 mkdir -p fuzz/findings
 
-# What is thought up in some 40 s of a core.
+# What is thought up in some 20 s of a core.
 thoughts_of() {
   case $1 in
-  deck) echo 4000 ;;
-  csv) echo 150000 ;;
-  criteo) echo 20000 ;;
-  npy) echo 40000 ;;
-  plan) echo 2000000 ;;
-  dataset) echo 10000 ;;
-  tensors) echo 150000 ;;
-  serve) echo 2000 ;;
-  parquet) echo 25000 ;;
-  *) echo 3500 ;;
+  deck) echo 2000 ;;
+  csv) echo 75000 ;;
+  criteo) echo 10000 ;;
+  npy) echo 20000 ;;
+  plan) echo 1000000 ;;
+  dataset) echo 5000 ;;
+  tensors) echo 75000 ;;
+  serve) echo 1000 ;;
+  parquet) echo 12500 ;;
+  *) echo 1750 ;;
   esac
 }
 

@@ -89,12 +89,12 @@ TS_TEST(formulas) {
 }
 
 /* Rows that are cut to a norm: held by a group of lanes or wide, of one entry
- * or of many, in two places. */
+ * or of many, in two places.  Any two settings meet. */
 TS_TEST(norms) {
   for (int k = 0; k < UPDATE_KINDS; k++)
     for (ts_dtype t = TS_F32; t <= TS_INT4; t++)
-      for (int d = 0; d < TEST_COUNT(dims); d++) {
-        const bool longer = (d + k) % 2;
+      for (int d = (k + (int)t) % 2; d < TEST_COUNT(dims); d += 2) {
+        const bool longer = (d / 2 + k) % 2;
         const spec s = {.kind = update_kinds[k],
                         .dtype = t,
                         .decay = (ts_wd_mode)(d % 3),
@@ -105,7 +105,7 @@ TS_TEST(norms) {
                         .placed = true,
                         .shift = d % 4 == 1,
                         .caps = true,
-                        .scores = d % 2};
+                        .scores = (d / 2 + (int)t) % 2};
         check_update(&s);
         if (d % 3 == 0) check_lines(&s);
       }
@@ -131,12 +131,13 @@ TS_TEST(odd_rows) {
       }
 }
 
-/* Rows with running means: of every optimizer, held or wide, in two places. */
+/* Rows with running means: of every optimizer, held or wide, in two places;
+ * any two settings meet. */
 TS_TEST(means) {
   for (int k = 0; k < UPDATE_KINDS; k++)
     for (ts_dtype t = TS_F32; t <= TS_INT4; t++)
-      for (int d = 0; d < TEST_COUNT(dims); d++) {
-        const bool longer = (d + k) % 2;
+      for (int d = (k + (int)t) % 2; d < TEST_COUNT(dims); d += 2) {
+        const bool longer = (d / 2 + k) % 2;
         const spec s = {.kind = update_kinds[k],
                         .dtype = t,
                         .dim = dims[d],

@@ -68,8 +68,9 @@ go 2 beside --set pipeline.kind=prefetch --set comm.delay.latency_us=3000 > "$wo
 while kill -0 $pid 2> /dev/null; do
   compact 1 beside && grep -q 'are a full checkpoint now' "$work/out" && n=$((n + 1))
 done
-wait $pid
-check "the run ends well" test $? = 0
+wait $pid; code=$?
+[ $code = 0 ] || cat "$work/said"
+check "the run ends well" test $code = 0
 check "deltas were compacted meanwhile: $n" test $n -ge 1
 check "compacted beside the steps: the same end" all_same "$(file two-full step 24)" "$(file beside step 24)"
 

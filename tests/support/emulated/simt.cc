@@ -71,13 +71,16 @@ static int pick(engine *e) {
     if (e->at_warp == e->n_warps) next_round(e);
     const int place = e->down ? e->n_warps - 1 - e->at_warp : e->at_warp;
     const int warp = e->warp_order[place], n = warp_size(e, warp);
-    while (e->open[warp] && e->at_lane < n) {
-      const int lane = e->down ? n - 1 - e->at_lane : e->at_lane;
-      const int i = warp * WARP + lane;
-      e->at_lane++;
-      if (e->threads[i].state > READY) continue;
+    const int left = n - e->at_lane;
+    uint32_t open = left > 0 ? e->open[warp] : 0;
+    if (open)
+      open &= e->down ? UINT32_MAX >> (WARP - left) : UINT32_MAX << e->at_lane;
+    if (open) {
+      const int lane =
+          e->down ? WARP - 1 - __builtin_clz(open) : __builtin_ctz(open);
+      e->at_lane = e->down ? n - lane : lane + 1;
       e->idle = 0;
-      return i;
+      return warp * WARP + lane;
     }
     e->at_lane = 0;
     e->at_warp++;

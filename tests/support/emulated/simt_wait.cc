@@ -121,8 +121,8 @@ static uint64_t result_of(const thread *lanes, uint32_t with, int i) {
 static bool all_came(engine *e, int first, int me, uint32_t with) {
   const thread *lanes = e->threads + first;
   const waiting *w = &lanes[me].w;
-  for (int k = 0; k < WARP; k++) {
-    if (!(with >> k & 1)) continue;
+  for (uint32_t left = with; left; left &= left - 1) {
+    const int k = __builtin_ctz(left);
     const thread *t = &lanes[k];
     if (t->w.op != w->op || t->w.mask != w->mask) return false;
     if (!same_place(&t->w, w)) {
@@ -146,9 +146,12 @@ static void try_warp(engine *e, int first, int me) {
   const int warp = first / WARP;
   const uint32_t with = lanes[me].w.mask & e->alive[warp];
   if (with & e->open[warp] || !all_came(e, first, me, with)) return;
-  for (int k = 0; k < WARP; k++) {
-    if (!(with >> k & 1)) continue;
-    lanes[k].w.result = result_of(lanes, with, k);
+  const ts_emulate_op op = lanes[me].w.op;
+  const bool own = op == TS_EMULATE_SHUFFLE || op == TS_EMULATE_MATCH;
+  const uint64_t all = own ? 0 : result_of(lanes, with, me);
+  for (uint32_t left = with; left; left &= left - 1) {
+    const int k = __builtin_ctz(left);
+    lanes[k].w.result = own ? result_of(lanes, with, k) : all;
     lanes[k].w.with = with;
     lanes[k].w.odd = e->odd[warp];
     ts_simt_set_state(e, first + k, READY);
@@ -195,7 +198,14 @@ uint64_t ts_emulate_wait(ts_emulate_op op, uint32_t mask, uint64_t value,
   engine *e = ts_simt_now;
   const int i = e->running;
   thread *t = &e->threads[i];
-  t->w = {op, mask, value, 0, lane, file, line, 0, 0};
+  /* Each by itself: copied as a whole from where it has just been made, it
+   * costs as much as all the rest here. */
+  t->w.op = op;
+  t->w.mask = mask;
+  t->w.value = value;
+  t->w.lane = lane;
+  t->w.file = file;
+  t->w.line = line;
   ts_simt_set_state(e, i, WAITING);
   return op == TS_EMULATE_BARRIER
              ? wait_for_block(e, t)
