@@ -1,5 +1,10 @@
 /* deck_dynamic.c - rows = "dynamic": ids are any 64-bit number, and a table has
- * as many rows as its capacity says. */
+ * as many rows as its capacity says.
+ *
+ * With evict.to = "file" nothing is lost: a file has the rows of all ids, and
+ * memory those of as many as the capacity says.  That is a cached table whose
+ * slow memory is a file, and evict.kind its cache's policy. */
+#include <math.h>
 #include <string.h>
 
 #include "base/kinds.h"
@@ -34,6 +39,47 @@ static void check_admit(ts_deck *d, const config_setting_t *s,
                   name);
 }
 
+static bool is(const char *word, const char *what) {
+  return word && !strcmp(word, what);
+}
+
+/* What evict.to = "file" needs and X lacks; NULL: it has all. */
+static const char *refused_file(const ts_table_config *x) {
+  if (!is(x->evict.kind, "lru") && !is(x->evict.kind, "lfu"))
+    return "takes evict.kind lru or lfu, as the rows in memory are a cache";
+  if (x->evict.rows <= x->capacity)
+    return "needs evict.rows, more than the capacity: how many ids have a row "
+           "in memory or in the file";
+  if (x->kernel && !is(x->kernel, "auto") && !is(x->kernel, "cached"))
+    return "takes kernel auto or cached";
+  if (!isnan(x->cache.load_factor))
+    return "takes no cache.load_factor: capacity says how many rows memory has";
+  return NULL;
+}
+
+static void keep_in_file(ts_deck *d, const config_setting_t *s,
+                         ts_table_config *x, const char *name) {
+  if (!is(x->evict.to, "file")) {
+    if (x->evict.rows)
+      ts_deck_error(d, s, "table %.80s: evict.rows is for evict.to = \"file\"",
+                    name);
+    return;
+  }
+  const char *needs = refused_file(x);
+  if (needs) {
+    ts_deck_error(d, s, "table %.80s: evict.to = \"file\" %s", name, needs);
+    return;
+  }
+  x->cache.load_factor = (double)x->capacity / (double)x->evict.rows;
+  x->capacity = x->evict.rows;
+  x->evict.rows = 0;
+  ts_deck_set_text(&x->cache.policy, x->evict.kind, "");
+  ts_deck_set_text(&x->cache.tier, "file", "");
+  ts_deck_set_text(&x->kernel, "cached", "");
+  ts_deck_set_text(&x->evict.kind, "none", "");
+  ts_deck_set_text(&x->evict.to, "none", "");
+}
+
 void ts_deck_check_dynamic(ts_deck *d, int32_t t) {
   ts_table_config *x = &d->config->tables[t];
   const config_setting_t *s = d->origin[t];
@@ -44,7 +90,8 @@ void ts_deck_check_dynamic(ts_deck *d, int32_t t) {
                   "table %.80s: rows = \"dynamic\" needs capacity, how many "
                   "ids have a row, on all ranks together",
                   name);
-  if (!dynamic && x->evict.kind && strcmp(x->evict.kind, "none") != 0)
+  if (!dynamic && (is(x->evict.to, "file") ||
+                   (x->evict.kind && !is(x->evict.kind, "none"))))
     ts_deck_error(d, s, "table %.80s: evict is for rows = \"dynamic\"", name);
   if (x->evict.kind && (!strcmp(x->evict.kind, "ttl")) != (x->evict.ttl > 0))
     ts_deck_error(d, s,
@@ -60,6 +107,7 @@ void ts_deck_check_dynamic(ts_deck *d, int32_t t) {
                   "table %.80s: grow, more than 1, is for rows = \"dynamic\"",
                   name);
   if (!dynamic || !x->capacity) return;
+  keep_in_file(d, s, x, name);
   x->rows = x->capacity;
   const char *needs = refused(x);
   if (needs)

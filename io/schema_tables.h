@@ -94,6 +94,13 @@ KEY(TABLE, "name", name, STRING, NULL, "", 1, 0, NULL,
         TABLE, "evict.keep", evict.keep, FLOAT, "0.9", "", 0.01, 1,
         "of evict.kind lru, lfu and score: a share of the capacity; ids beyond "
         "it go, so that new ones find room until the next look"),
+    WORD_OF(TABLE, "evict.to", evict.to, STRING, "none", "none|file",
+            "file, of evict.kind lru and lfu: rows leave memory for a file in "
+            "run.tier_dir, as soon as others need their room, and come back "
+            "as they were"),
+    NUMBER_OF(TABLE, "evict.rows", evict.rows, INT, "0", "rows", 0, 9e15,
+              "of evict.to file: as many ids have a row, in memory or in the "
+              "file, on all ranks together"),
     WORD_OF(TABLE, "compress.kind", compress.kind, STRING, "none",
             "none|quotient_remainder|hashes|low_rank|blocks",
             "the table is trained as several with fewer numbers in all: see "

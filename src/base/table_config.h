@@ -102,6 +102,10 @@ typedef struct ts_table_config {
     int64_t every; /* steps */
     int64_t ttl;   /* steps */
     double keep;   /* of the capacity */
+    /* Where their rows go; file: the deck's reader makes a cached table of it
+     * (io/deck_dynamic.c), and "none" of kind and to. */
+    char *to;     /* none | file */
+    int64_t rows; /* of file: those in memory and file */
   } evict;
   /* Fewer rows than ids (base/compress.h). */
   struct {

@@ -78,4 +78,12 @@ for n in 2 1; do
     [ -z "$python" ] || check "a smaller capacity on $n ranks: $t" $python "$srcdir/tests/run/evict_score.py" shrunk "$work/all2/$last" "$work/fewer$n/checkpoints/step-00000013.h5" $t 4
   done
 done
+# A damaged score is refused by name.
+cp -r "$work/on2" "$work/hurt"
+for path in "$work"/hurt/checkpoints/*; do case $path in */step-00000012.h5) ;; *) rm "$path" ;; esac; done
+at=$(h5dump -p -H -d /dynamic/b/score "$work/hurt/$last" | sed -n 's/.*OFFSET \([0-9]*\).*/\1/p')
+printf 'tessera' | dd of="$work/hurt/$last" bs=1 seek=$((at + 16)) conv=notrunc 2> /dev/null
+go 2 hurt --set run.steps=14 > "$work/out" 2> "$work/err"; code=$?
+check "a damaged score: code 4, not $code" test $code = 4
+check "a damaged score is named" grep -q 'step-00000012.h5: .*dynamic/b/score.*damaged\|step-00000012.h5: .*damaged.*dynamic/b/score' "$work/err"
 passed

@@ -56,7 +56,7 @@ dist_check_SCRIPTS += tests/run/async.sh \
   tests/run/scales.sh \
   tests/run/sequences.sh tests/run/serve.sh tests/run/sequences_two.sh tests/run/balance.sh \
   tests/run/several_tables.sh \
-  tests/run/evict.sh tests/run/evict_score.sh tests/run/ids_grow.sh \
+  tests/run/evict.sh tests/run/evict_file.sh tests/run/evict_score.sh tests/run/ids_grow.sh \
   tests/run/admit.sh tests/run/dynamic_devices.sh \
   tests/run/ids_averages.sh tests/run/ids_deltas.sh tests/run/ids_random.sh \
   tests/run/top.sh \

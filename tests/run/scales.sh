@@ -73,7 +73,7 @@ check "and what it has learnt" h5diff -q "$(newest on2)" "$(newest half)" /loade
 # A sample has its score whatever is read beside it.
 from="--checkpoint $(newest one)"
 for n in 1 2; do check "predict on $n" run $n predict scales.deck $from --quiet --out p$n.csv; done
-check "the same bytes" same_scores p1.csv p2.csv
+check "the same bytes" same_predictions p1.csv p2.csv
 { head -n 1 test.csv; tail -n 1 test.csv; } > last.csv
 check "predict one" run 1 predict scales.deck $from --quiet --out lastp.csv --set data.eval=last.csv
 check "its score" test "$(tail -n 1 lastp.csv)" = "$(tail -n 1 p1.csv)"

@@ -69,6 +69,6 @@ scores() { # name, options
 }
 check "predicts" scores whole
 check "predicts by other batches" scores parts --set data.global_batch=7 --set run.seed=12
-check "the same" same_scores "$work/whole.csv" "$work/parts.csv"
+check "the same" same_predictions "$work/whole.csv" "$work/parts.csv"
 check "on all ranks" train 3 valid --set run.steps=20 --set run.eval_every=10
 passed

@@ -56,7 +56,7 @@ exact_rows() {
   case ${ONEDNN_MAX_CPU_ISA:-} in SSE41 | AVX | AVX2*) return 1 ;; esac
   "$TESSERA" version | grep -q 'CPU .*AVX-512'
 }
-same_scores() { # FILE FILE of text: the same bytes; near where rows are not exact
+same_predictions() { # FILE FILE of text: the same bytes; near where rows are not exact
   cmp "$1" "$2" && return
   exact_rows && return 1
   paste -d , "$1" "$2" | awk -F , '{ for (i = 1; i <= NF / 2; i++) { d = $i - $(i + NF / 2); if ($i != $(i + NF / 2) && (d == 0 || d > 2e-6 || d < -2e-6)) exit 1 } }'
