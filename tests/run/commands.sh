@@ -2,7 +2,7 @@
 # commands.sh - how many words each command takes, and which run on all ranks:
 # those count them, the others speak once.  seconds: 60
 . "$srcdir/tests/support/common.sh"
-unset OMPI_MCA_pml OMPI_MCA_ess_singleton_isolated HWLOC_COMPONENTS # of tests/support/launch
+unset OMPI_MCA_hwloc_base_binding_policy OMPI_MCA_pml OMPI_MCA_ess_singleton_isolated HWLOC_COMPONENTS # of tests/support/launch
 cd "$work" || exit 99
 words() { # COMMAND N: it takes N words, and no more
   set -- "$1" $(seq "$2")

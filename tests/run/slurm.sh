@@ -17,7 +17,7 @@ trap 'exit 1' INT TERM HUP
 
 TESSERA_JOBS=$srcdir/jobs/slurm TESSERA_BIND=none OMPI_MCA_btl_vader_single_copy_mechanism=none
 export TESSERA TESSERA_JOBS TESSERA_BIND OMPI_MCA_btl_vader_single_copy_mechanism
-unset OMPI_MCA_pml OMPI_MCA_ess_singleton_isolated HWLOC_COMPONENTS # of tests/support/launch
+unset OMPI_MCA_hwloc_base_binding_policy OMPI_MCA_pml OMPI_MCA_ess_singleton_isolated HWLOC_COMPONENTS # of tests/support/launch
 build=$PWD
 cd "$work" || exit 1
 # Waits instead of work make a step last: they change no bits.
