@@ -43,8 +43,18 @@ static bool is(const char *word, const char *what) {
   return word && !strcmp(word, what);
 }
 
-/* What evict.to = "file" needs and X lacks; NULL: it has all. */
-static const char *refused_file(const ts_table_config *x) {
+/* Whether X says when to look, or how many to keep, by other than defaults. */
+static bool has_looks(ts_deck *d, const ts_table_config *x) {
+  int64_t every = 0;
+  double keep = 0;
+  ts_deck_default(d, ts_schema_find(TS_SCOPE_TABLE, "evict.every"), &every);
+  ts_deck_default(d, ts_schema_find(TS_SCOPE_TABLE, "evict.keep"), &keep);
+  return x->evict.every != every || x->evict.keep < keep ||
+         x->evict.keep > keep;
+}
+
+/* Why X can't have evict.to = "file"; NULL: it can. */
+static const char *refused_file(ts_deck *d, const ts_table_config *x) {
   if (!is(x->evict.kind, "lru") && !is(x->evict.kind, "lfu"))
     return "takes evict.kind lru or lfu, as the rows in memory are a cache";
   if (x->evict.rows <= x->capacity)
@@ -54,6 +64,9 @@ static const char *refused_file(const ts_table_config *x) {
     return "takes kernel auto or cached";
   if (!isnan(x->cache.load_factor))
     return "takes no cache.load_factor: capacity says how many rows memory has";
+  if (has_looks(d, x))
+    return "takes no evict.every or evict.keep: a row leaves memory when "
+           "another needs its room";
   return NULL;
 }
 
@@ -65,7 +78,7 @@ static void keep_in_file(ts_deck *d, const config_setting_t *s,
                     name);
     return;
   }
-  const char *needs = refused_file(x);
+  const char *needs = refused_file(d, x);
   if (needs) {
     ts_deck_error(d, s, "table %.80s: evict.to = \"file\" %s", name, needs);
     return;

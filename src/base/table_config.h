@@ -102,8 +102,9 @@ typedef struct ts_table_config {
     int64_t every; /* steps */
     int64_t ttl;   /* steps */
     double keep;   /* of the capacity */
-    /* Where their rows go; file: the deck's reader makes a cached table of it
-     * (io/deck_dynamic.c), and "none" of kind and to. */
+    /* none: rows are lost; file: they are kept there.  The deck's reader makes
+     * a cached table of the second, whose kind and to are "none" then
+     * (io/deck_dynamic.c). */
     char *to;     /* none | file */
     int64_t rows; /* of file: those in memory and file */
   } evict;

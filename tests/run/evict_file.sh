@@ -85,6 +85,8 @@ refused 'table a: evict.to = "file" takes evict.kind lru or lfu' $file --set tab
 refused 'table b: evict.to = "file" needs evict.rows, more than the capacity' $lru --set tables.b.evict.rows=600
 refused 'table c: evict.to = "file" takes kernel auto or cached' $lru --set tables.c.kernel=fused
 refused 'table c: evict.to = "file" takes no cache.load_factor' $lru --set tables.c.cache.load_factor=0.5
+refused 'table b: evict.to = "file" takes no evict.every or evict.keep' $lru --set tables.b.evict.every=7
+refused 'table c: evict.to = "file" takes no evict.every or evict.keep' $lru --set tables.c.evict.keep=0.5
 refused 'table a: evict.rows is for evict.to = "file"' --set tables.a.evict.rows=5000
 refused 'needs run.tier_dir' $lru --set run.tier_dir=
 refused 'table a: evict is for rows = "dynamic"' $lru --set tables.a.rows=4000 --set tables.a.capacity=0
