@@ -83,7 +83,7 @@ static ts_err find_array(const ts_keys_file *f, const char *name,
 static ts_err open_column(ts_dataset_keys *k, ts_keys_file *f, int32_t c) {
   ts_sheet_column *column = &k->base.columns[c];
   char path[600];
-  bool integers, found;
+  bool integers = false, found = false;
   const char *name = ts_column_from(k->config, column->name);
   if (f->in.arrays)
     TS_DO(find_array(f, name, path, &found, &integers));

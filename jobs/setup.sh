@@ -53,13 +53,29 @@ install_packages() {
   }
 }
 
-set_up() {
+configure_in() { # build folder, options
   build=$1; shift
   if [ ! -x "$top/configure" ] || [ "$top/configure.ac" -nt "$top/configure" ]; then
     (cd "$top" && autoreconf -i > /dev/null) || exit 1
   fi
   mkdir -p "$build"
-  (cd "$build" && "$top/configure" -q "$@" && make -s -j "$(nproc)") || exit 1
+  (cd "$build" && "$top/configure" -q "$@") || exit 1
+}
+set_up() {
+  configure_in "$@"
+  make -s -C "$build" -j "$(nproc)" || exit 1
+}
+
+# take_over FROM TO: what FROM has compiled with the same flags is TO's, too, where
+# no line of config.h that their two configurations have otherwise is asked for.
+take_over() {
+  names=$(diff "$1/config.h" "$2/config.h" | sed -nE 's/^[<>] .*(define|undef) (\w+).*/\2/p' | sort -u)
+  [ -n "$names" ] || { echo "$2 is configured as $1" >&2; return 1; }
+  (cd "$1" && find src io cuda tests '(' -name '*.o' -o -name '*.[dP]*' ')' -type f | tar -cf - -T -) | tar -xf - -C "$2" || return 1
+  touch -r "$1/config.h" "$2/config.h"
+  (cd "$top" && grep -rlwF --include='*.[ch]*' "$names" src io cuda tests) | sed 's|.*|/& \n/&:|' > "$2/asked"
+  (cd "$2" && grep -rlF -f asked --include='*.Po' --include='*.d' src io cuda tests) |
+    sed -E 's|\.deps/([^/]*)\.Po$|\1.o|; s|\.d$|.o|' | (cd "$2" && xargs rm -f)
 }
 
 # Open MPI refuses root and more ranks than cores unless told.

@@ -1,9 +1,9 @@
-# `make check` in half of the time: four tests at once, as most of them wait for
+# `make check` in half of the time: six tests at once, as most of them wait for
 # each other's ranks or for a run to end, then check-clocks: $(tests_asleep), then
 # $(tests_alone); clocks=later leaves that to whoever calls it beside what can
 # wait.  A test that does not compile keeps no other from running.
 # tests/expected lists all that has to leave a result: jobs/totals.sh counts by it.
-tests_at_once = 4
+tests_at_once = 6
 all_tested = all-am
 run_tests = run() { \
 	  jobs=$$1; shift; [ -z "$$*" ] || $(MAKE) $(AM_MAKEFLAGS) -k -j$$jobs \

@@ -4,6 +4,7 @@
 # restart, in no more room for tokens; and where there is nothing to balance.
 # seconds: 40
 . "$srcdir/tests/support/common.sh"
+not_sanitized
 events() { # LINES SEED: one list of four is long; what comes behind each id
   awk -v n="$1" -v seed="$2" 'BEGIN {
     srand(seed); print "item,next,part"

@@ -3,6 +3,7 @@
 # of a pipeline; its line has the ids' law, its table the cross layers' bytes.
 # seconds: 100
 . "$srcdir/tests/support/common.sh"
+not_sanitized
 bench() { # ranks, options
   n=$1; shift
   ${MPIRUN:-mpirun} -q -n "$n" "$TESSERA" bench step "$work/small.deck" iters=8 "$@" > "$work/out" 2> "$work/err"

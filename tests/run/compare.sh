@@ -3,6 +3,7 @@
 # text is the same on any ranks, a run is no better than itself, other samples
 # are refused.  seconds: 60
 . "$srcdir/tests/support/common.sh"
+not_sanitized
 cd "$work" || exit 99
 run() { # RANKS COMMAND...
   n=$1; shift

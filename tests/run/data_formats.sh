@@ -2,6 +2,7 @@
 # data_formats.sh - text formats: .gz, short and bad records, vocabularies,
 # quotes; the same samples on any number of ranks.  seconds: 400
 . "$srcdir/tests/support/common.sh"
+not_sanitized
 command -v h5diff > /dev/null || { echo "h5diff (hdf5-tools) is not here"; exit 77; }
 run() { n=$1; shift; ${MPIRUN:-mpirun} -q -n "$n" "$TESSERA" "$@"; }
 cat > "$work/criteo.deck" <<'DECK'

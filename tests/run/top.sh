@@ -3,6 +3,7 @@
 # a script that sorts all of them; of plain tables, of deltas; what is refused.
 # seconds: 30
 . "$srcdir/tests/support/common.sh"
+not_sanitized
 python=
 for p in /usr/bin/python3 python3; do
   [ -n "$python" ] || { $p -c 'import h5py, numpy' 2> /dev/null && python=$p; }

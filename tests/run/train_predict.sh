@@ -2,6 +2,7 @@
 # train_predict.sh - evaluation and prediction agree with each other on any
 # number of ranks, from data sets made in parallel.  seconds: 400
 . "$srcdir/tests/support/common.sh"
+not_sanitized
 command -v h5diff > /dev/null || { echo "h5diff (hdf5-tools) is not here"; exit 77; }
 run() { n=$1; shift; ${MPIRUN:-mpirun} -q -n "$n" "$TESSERA" "$@"; }
 for n in 1 3; do

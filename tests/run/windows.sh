@@ -4,6 +4,7 @@
 # rows, running means, schedules and a restart inside a window.
 # seconds: 40
 . "$srcdir/tests/support/common.sh"
+not_sanitized
 python=python3
 [ -x /usr/bin/python3 ] && /usr/bin/python3 -c 'import h5py, numpy' 2>/dev/null && python=/usr/bin/python3
 command -v h5diff > /dev/null || { echo "h5diff (hdf5-tools) is not here"; exit 77; }

@@ -51,12 +51,13 @@ emulated_test_objects = $(emulated_test_c:%.c=$(emulated_obj)/%.o) \
   $(emulated_test_cu:%.cu=$(emulated_obj)/%.o)
 emulated_cppflags = -I$(srcdir)/$(emulated_include) $(DEFS) -I. $(AM_CPPFLAGS) $(CPPFLAGS) \
   -DTS_EMULATED_RESOURCES='"$(abs_builddir)/$(emulated_resources)"'
-# Optimized also where the program isn't: trainings run on it.  Automatic
+# Optimized also where the program isn't, as trainings run on it; less where
+# sanitizers' code would make that take the compiler twice as long.  Automatic
 # variables begin with a pattern that is no address, so that what lies in the
 # parameters of a launch can be looked at.  Alignment is always looked at, by
 # simt.cc.  A product and a sum are two
 # roundings, as for nvcc with -fmad=false.
-emulated_cxxflags = $(AM_CXXFLAGS) $(CXXFLAGS) -O2 -g1 -std=gnu++17 -ffp-contract=off \
+emulated_cxxflags = $(AM_CXXFLAGS) $(CXXFLAGS) $(if $(findstring sanitize=address,$(AM_CXXFLAGS)),-O1,-O2) -g1 -std=gnu++17 -ffp-contract=off \
   -ftrivial-auto-var-init=pattern -fno-gnu-unique -fsanitize=alignment -fsanitize-recover=alignment -Wno-unknown-pragmas -Wno-class-memaccess \
   -Wno-missing-field-initializers -Wno-format-truncation -include cuda_runtime.h
 if !HAVE_CUDA
