@@ -78,6 +78,11 @@ static bool bf16(const ts_probe *p) {
   return ts_linear_in_bf16(p->c->precision, 64, NULL, &p->k);
 }
 
+/* Other engines than oneDNN refuse bf16. */
+static bool missing(const ts_probe *p) {
+  return p->c->precision == TS_PRECISION_BF16 && !bf16(p);
+}
+
 /* The host's products of few outputs are dot products of f32. */
 static bool keeps_half(const ts_probe *p) {
   const ts_case *c = p->c;
@@ -287,7 +292,7 @@ TS_TESTS(layers_against_double, 0, N_CASES) {
   static ts_probe p;
   const int batches[] = {BATCH_MAX, 1, 37, BATCH_MAX};
   start(&p, &cases[_i]);
-  if (cases[_i].precision != TS_PRECISION_BF16 || bf16(&p)) {
+  if (!missing(&p)) {
     ck_assert_ok(create(&p));
     ck_assert_int_eq(ts_cross_is_half(p.cross), keeps_half(&p) && p.c->y_half);
     for (uint32_t i = 0; i < 4; i++) pass(&p, batches[i], i);
@@ -372,8 +377,10 @@ done:
 TS_TESTS(nothing_stays_of_a_failed_start, 0, N_CASES) {
   static ts_probe p;
   start(&p, &cases[_i]);
-  ts_lane_destroy(p.lane);
-  walk(make, &p, "alloc", 1 << TS_ERR_NOMEM);
+  if (!missing(&p)) {
+    ts_lane_destroy(p.lane);
+    walk(make, &p, "alloc", 1 << TS_ERR_NOMEM);
+  }
   stop(&p);
 }
 #endif
