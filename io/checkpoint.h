@@ -198,10 +198,13 @@ ts_err ts_ckpt_load(ts_ckpt *, const char *path, bool subset, ts_str *missing,
 /* As load with the newest of DIR and MIRROR (NULL: none) together; where that
  * one is damaged, warns with the dataset's name and takes the one before.  Of
  * equal steps DIR's comes first, and the log says where the mirror's is taken.
- * *PATH = the one taken, "" where there is none at all.  All damaged: CKPT
- * error.  Collective. */
+ * *PATH = the one taken, "" where there is none at all.  ALSO (or NULL) reads
+ * more of the file that was loaded: compaction may put another one in its place
+ * until then, so what it meets counts as the load's.  All damaged: CKPT error.
+ * Collective. */
 ts_err ts_ckpt_load_newest(ts_ckpt *, ts_str *path, const char *dir,
-                           const char *mirror, ts_comm *);
+                           const char *mirror, ts_ckpt_use *also, void *arg,
+                           ts_comm *);
 
 /* The read pieces of C's items alone, whatever else PATH holds.
  * Collective. */

@@ -151,6 +151,8 @@ ts_err ts_ckpt_use_newest(ts_str *path, const char *dir, const char *mirror,
 typedef struct ts_loading {
   ts_ckpt *ckpt;
   const char *dir;
+  ts_ckpt_use *also;
+  void *arg;
   ts_comm *comm;
 } ts_loading;
 
@@ -161,11 +163,12 @@ static ts_err load(void *arg, const char *path, bool mirrored) {
   if (mirrored)
     ts_note("%s is taken from the mirror: %s has none as new that is whole",
             path, l->dir);
-  return TS_OK;
+  return l->also ? l->also(l->arg, path, mirrored) : TS_OK;
 }
 
 ts_err ts_ckpt_load_newest(ts_ckpt *c, ts_str *path, const char *dir,
-                           const char *mirror, ts_comm *comm) {
-  ts_loading l = {c, dir, comm};
+                           const char *mirror, ts_ckpt_use *also, void *arg,
+                           ts_comm *comm) {
+  ts_loading l = {c, dir, also, arg, comm};
   return ts_ckpt_use_newest(path, dir, mirror, load, &l, comm);
 }

@@ -366,6 +366,9 @@ const ts_key ts_schema[] = {
     NUMBER(DECK, metrics.k, INT, "10", "samples", 1, 1e9,
            "of a group, those with the highest predictions, for ndcg, hit_rate "
            "and recall_at_k"),
+    NUMBER(DECK, metrics.rotate_mib, FLOAT, "0.0", "MiB", 0, 1e9,
+           "size at which metrics.jsonl becomes metrics.1.jsonl, "
+           "metrics.2.jsonl and so on, and begins anew; 0: it grows"),
 
 #include "io/schema_tables.h"
 };

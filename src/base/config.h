@@ -273,5 +273,6 @@ typedef struct ts_config {
     double threshold;
     char *group; /* feature, "": none */
     int64_t k;
+    double rotate_mib; /* of metrics.jsonl, 0: never */
   } metrics;
 } ts_config;

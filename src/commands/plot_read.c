@@ -2,15 +2,13 @@
  * was killed may leave half a line, and be read while it writes the next: what
  * can't be read is counted, not refused. */
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/json.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "commands/plot.h"
+#include "io/metrics_log.h"
 
 static const struct {
   const char *name, *heading, *key, *of_eval;
@@ -165,14 +163,15 @@ static void place(ts_plot_run *r, const ts_plot_series *clock) {
   r->n_series = n_kept;
 }
 
-static ts_err read_lines(ts_plot_run *r, FILE *f) {
+static ts_err read_lines(ts_plot_run *r) {
   ts_err err = TS_OK;
   ts_plot_series clock = {0};
   ts_plot_line line;
-  char *text = NULL; /* getline's */
-  size_t room = 0;
-  for (ssize_t n; (n = getline(&text, &room, f)) >= 0; r->n_lines++) {
-    json_t *json = json_loadb(text, (size_t)n, 0, NULL);
+  ts_metrics_reader reader = {.path = r->path};
+  json_t *json;
+  for (bool end;; r->n_lines++) {
+    TS_TRY(ts_metrics_reader_next(&reader, &json, &end));
+    if (end) break;
     if (read_line(json, &line))
       err = take_line(r, &clock, &line);
     else
@@ -180,14 +179,13 @@ static ts_err read_lines(ts_plot_run *r, FILE *f) {
     json_decref(json);
     TS_TRY(err);
   }
-  if (ferror(f)) TS_TRY(ts_fail_errno(TS_ERR_DATA, r->path));
   if (r->n_lines == r->n_bad)
     TS_THROW(TS_ERR_DATA, "%s: no line of it is one of a run's metrics.jsonl",
              r->path);
   place(r, &clock);
 done:
   ts_mem_free(clock.point);
-  free(text);
+  ts_metrics_reader_reset(&reader);
   return err;
 }
 
@@ -211,17 +209,13 @@ ts_err ts_plot_read(ts_plot_run *r, const char *run) {
   ts_err err = TS_OK;
   ts_str path = {0};
   struct stat st;
-  FILE *f = NULL;
   *r = (ts_plot_run){0};
   const bool is_folder = stat(run, &st) == 0 && S_ISDIR(st.st_mode);
   TS_TRY(ts_str_append(&path, "%s%s", run, is_folder ? "/metrics.jsonl" : ""));
   TS_TRY(ts_mem_strdup(&r->path, path.text));
   TS_TRY(name_run(r, run, is_folder));
-  f = fopen(r->path, "r");
-  if (!f) TS_TRY(ts_fail_errno(TS_ERR_DATA, r->path));
-  TS_TRY(read_lines(r, f));
+  TS_TRY(read_lines(r));
 done:
-  if (f) fclose(f);
   ts_str_reset(&path);
   if (err != TS_OK) ts_plot_run_reset(r);
   return err;

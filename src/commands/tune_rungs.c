@@ -5,12 +5,10 @@
  * ended a rung goes on to the next, without waiting for the others: ASHA (Li et
  * al., "A system for massively parallel hyperparameter tuning", MLSys'20). */
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "base/json.h"
 #include "commands/tune.h"
+#include "io/metrics_log.h"
 #include "train/metrics.h"
 
 /* What a run takes in all, in steps or epochs. */
@@ -135,18 +133,17 @@ ts_err ts_tune_take(ts_tune *t, int32_t trial, bool *found) {
   ts_trial *x = &t->trial[trial];
   double best = NAN;
   ts_str path = {0};
-  char *text = NULL; /* getline's */
-  size_t room = 0;
+  json_t *line;
+  bool end = false;
   TS_DO(ts_tune_path(&path, t, trial, "metrics.jsonl"));
-  FILE *f = fopen(path.text, "r");
-  ts_str_reset(&path);
-  for (ssize_t n; f && (n = getline(&text, &room, f)) > 0;) {
-    json_t *line = json_loadb(text, (size_t)n, 0, NULL);
+  ts_metrics_reader r = {.path = path.text};
+  while (ts_metrics_reader_next(&r, &line, &end) == TS_OK && !end) {
     if (line) take_line(t, x, line, &best);
     json_decref(line);
   }
-  free(text);
-  if (f) fclose(f);
+  ts_err_clear(); /* a trial that wrote nothing has no figures */
+  ts_metrics_reader_reset(&r);
+  ts_str_reset(&path);
   *found = !isnan(best);
   if (*found && x->n_rungs < TS_RUNGS_MAX) x->metric[x->n_rungs++] = best;
   return TS_OK;

@@ -2,6 +2,7 @@
  * plan. */
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -159,7 +160,9 @@ ts_err ts_run_open_logs(ts_run *r) {
   ts_str path = {0};
   if (r->t->rank == 0) {
     TS_TRY(ts_str_append(&path, "%s/metrics.jsonl", r->config->run.output));
-    TS_TRY(ts_metrics_log_open(&r->log, path.text, r->t->step));
+    TS_TRY(ts_metrics_log_open(
+        &r->log, path.text, r->t->step,
+        (int64_t)ceil(r->config->metrics.rotate_mib * (1 << 20))));
   }
 done:
   ts_str_reset(&path);

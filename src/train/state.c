@@ -157,6 +157,17 @@ done:
   return err;
 }
 
+typedef struct ts_taking {
+  ts_trainer *t;
+  ts_ckpt *ckpt;
+} ts_taking;
+
+static ts_err take_metrics(void *arg, const char *path, bool mirrored) {
+  const ts_taking *x = arg;
+  (void)mirrored;
+  return x->t->training ? each_metric(x->t, x->ckpt, path) : TS_OK;
+}
+
 /* The next batch's lookup, which may run beside, moves rows of cached
  * tables. */
 static ts_err flush(ts_trainer *t) {
@@ -221,16 +232,19 @@ ts_err ts_trainer_load(ts_trainer *t, const char *path, ts_run_state *state,
   ts_err err = TS_OK;
   ts_ckpt ckpt = {0};
   ts_str missing = {0};
+  ts_taking taking = {t, &ckpt};
   const ts_section before = ts_watch_enter(TS_SECTION_LOAD);
   TS_TRY(describe(t, &ckpt, t->training));
   /* A file may lack means; those that are there are of other rows. */
   TS_TRY(ts_settle(t, ts_state_move_means(t, TS_MEANS_BEGIN)));
   if (path) {
     TS_TRY(ts_ckpt_load(&ckpt, path, !t->training, &missing, t->control));
+    TS_TRY(take_metrics(&taking, path, false));
     TS_TRY(ts_str_append(taken, "%s", path));
   } else {
     TS_TRY(ts_ckpt_load_newest(&ckpt, taken, t->config->checkpoint.dir,
-                               ts_mirror_of(t->config), t->control));
+                               ts_mirror_of(t->config), take_metrics, &taking,
+                               t->control));
   }
   if (taken->text) TS_TRY(ts_state_ids_take(t, &ckpt, false));
   if (taken->text && !t->training)
@@ -248,7 +262,6 @@ ts_err ts_trainer_load(ts_trainer *t, const char *path, ts_run_state *state,
   if (t->training) TS_TRY(ts_settle(t, ts_split_check(t->config, &ckpt)));
   if (!t->training) t->negatives = ts_negatives_of(t->config, &ckpt);
   TS_TRY(ts_settle(t, take_choices(t, &ckpt)));
-  if (t->training) TS_TRY(each_metric(t, &ckpt, taken->text));
   ts_parallel_touch(t->dense);
 done:
   ts_watch_enter(before);

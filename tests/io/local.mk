@@ -35,5 +35,7 @@ check_PROGRAMS += tests/io/test_checkpoint tests/io/test_async tests/io/test_dam
 check_PROGRAMS += tests/io/test_hostile
 tests_io_test_hostile_SOURCES = tests/io/test_hostile.c tests/support/hostile_files.c \
   tests/support/hostile_files.h
+# metrics.jsonl in several files.
+check_PROGRAMS += tests/io/test_metrics_log
 # Weights of other programs.
 check_PROGRAMS += tests/io/test_tensors

@@ -97,7 +97,8 @@ static bool newest_is(ts_content *t, int64_t step) {
   ts_str path = {0};
   each(t, 77, true);
   describe(t, 0);
-  const ts_err err = ts_ckpt_load_newest(&t->c, &path, dir, mirror, f.comm);
+  const ts_err err =
+      ts_ckpt_load_newest(&t->c, &path, dir, mirror, NULL, NULL, f.comm);
   const bool good = err == TS_OK && t->c.step == step && each(t, step, false);
   ts_err_clear();
   ts_str_reset(&path);

@@ -75,7 +75,8 @@ static bool newest_is(int64_t step) {
   ts_content t;
   ts_str path = {0};
   fill(&t, 0, false);
-  const ts_err err = ts_ckpt_load_newest(&t.c, &path, dir, NULL, f.comm);
+  const ts_err err =
+      ts_ckpt_load_newest(&t.c, &path, dir, NULL, NULL, NULL, f.comm);
   const bool good = err == TS_OK && right(&t, step);
   ts_err_clear();
   ts_str_reset(&path);
@@ -92,6 +93,41 @@ TS_TESTS(round_trip_and_keep, 0, 2) {
   ck_assert_all(access(path, F_OK) != 0); /* two are kept */
   snprintf(path, sizeof path, "%s/step-00000003.h5", dir);
   ck_assert_all(access(path, F_OK) == 0);
+}
+
+/* At first the file that was loaded gets another name before more of it is
+ * read, or is damaged there. */
+typedef struct ts_reading {
+  bool moved;
+  int n;
+  char path[512];
+} ts_reading;
+
+static ts_err read_more(void *arg, const char *path, bool mirrored) {
+  ts_reading *x = arg;
+  char other[512];
+  ck_assert(!mirrored);
+  snprintf(x->path, sizeof x->path, "%s", path);
+  snprintf(other, sizeof other, "%s/step-00000005.h5", dir);
+  if (x->n++) return TS_OK;
+  if (f.rank == 0 && x->moved) ck_assert_int_eq(rename(path, other), 0);
+  return ts_agree(f.comm, ts_fail(TS_ERR_CKPT, "%s: no such file", path));
+}
+
+TS_TESTS(more_of_the_newest, 0, 2) {
+  ts_reading x = {.moved = _i};
+  ts_content t;
+  ts_str path = {0};
+  for (int64_t step = 2; step <= 3; step++) save_step(step, "pwrite");
+  fill(&t, 0, false);
+  ck_assert_ok(
+      ts_ckpt_load_newest(&t.c, &path, dir, NULL, read_more, &x, f.comm));
+  ck_assert_int_eq(x.n, 2);
+  ck_assert_str_eq(path.text, x.path);
+  ck_assert_ptr_nonnull(strstr(x.path, x.moved ? "00000005" : "00000002"));
+  ck_assert_all(right(&t, x.moved ? 3 : 2));
+  ts_str_reset(&path);
+  reset(&t);
 }
 
 /* Files are written and read in bites of 8 MiB: here in four, from byte 5 on.

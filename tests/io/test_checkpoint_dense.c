@@ -57,7 +57,7 @@ static void load(toy *t) {
   ts_ckpt c;
   ts_str path = {0};
   describe(&c, t);
-  ck_assert_ok(ts_ckpt_load_newest(&c, &path, dir, NULL, f.comm));
+  ck_assert_ok(ts_ckpt_load_newest(&c, &path, dir, NULL, NULL, NULL, f.comm));
   ck_assert_int_eq(c.step, BEFORE);
   ts_parallel_touch(t->parallel);
   ts_str_reset(&path);

@@ -132,7 +132,7 @@ static bool newest_is_right(ts_dtype dtype) {
   content t;
   ts_str path = {0};
   fill(&t, dtype, false);
-  ck_assert_ok(ts_ckpt_load_newest(&t.c, &path, dir, NULL, f.comm));
+  ck_assert_ok(ts_ckpt_load_newest(&t.c, &path, dir, NULL, NULL, NULL, f.comm));
   const bool good = t.c.step == 7 && right(&t, dtype);
   ts_str_reset(&path);
   reset(&t);
@@ -216,7 +216,7 @@ TS_TESTS(rows_that_are_others_in_the_file, 0, N_IOS) {
   ck_assert_ok(ts_ckpt_save(&t.c, dir, 2, ios[_i], f.comm));
   overwrite(&t);
   take_from(&t, row_there);
-  ck_assert_ok(ts_ckpt_load_newest(&t.c, &path, dir, NULL, f.comm));
+  ck_assert_ok(ts_ckpt_load_newest(&t.c, &path, dir, NULL, NULL, NULL, f.comm));
   for (int p = 0; p < PARTS; p++) {
     float *x;
     bool good = true;
@@ -281,7 +281,7 @@ TS_TESTS(scattered, 0, N_IOS + 1) {
   ts_str path = {0};
   ck_assert_ok(ts_ckpt_add_item(&c, "model/rows", TS_F32, N, COLS, &item));
   ck_assert_ok(ts_ckpt_add_piece(item, false, true, 0, N, room));
-  ck_assert_ok(ts_ckpt_load_newest(&c, &path, dir, NULL, f.comm));
+  ck_assert_ok(ts_ckpt_load_newest(&c, &path, dir, NULL, NULL, NULL, f.comm));
   bool good = c.step == 1;
   for (int i = 0; i < N * COLS; i++)
     good &= room[i] == value(at[i / COLS], i % COLS);

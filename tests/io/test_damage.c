@@ -96,7 +96,8 @@ static void refused(const char *words, const char *what) {
                 "%s: %s", what, ts_err_message());
   n_named += strstr(ts_err_message(), "dataset model/") != NULL;
   ts_err_clear();
-  err = ts_ckpt_load_newest(describe(0, false), &path, dir, NULL, f.comm);
+  err = ts_ckpt_load_newest(describe(0, false), &path, dir, NULL, NULL, NULL,
+                            f.comm);
   ck_assert_msg(err == TS_OK && !strcmp(path.text, first) && right(1),
                 "%s: the first is not taken: %s", what, ts_err_message());
   ts_str_reset(&path);

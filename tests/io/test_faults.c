@@ -54,7 +54,8 @@ static ts_err save(int64_t step, int keep, const char *fault) {
 }
 
 static ts_err load(ts_str *path) {
-  return ts_ckpt_load_newest(describe(0, false), path, dir, NULL, f.comm);
+  return ts_ckpt_load_newest(describe(0, false), path, dir, NULL, NULL, NULL,
+                             f.comm);
 }
 
 static void start(void) {

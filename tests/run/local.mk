@@ -60,7 +60,7 @@ dist_check_SCRIPTS += tests/run/async.sh \
   tests/run/admit.sh tests/run/dynamic_devices.sh \
   tests/run/ids_averages.sh tests/run/ids_deltas.sh tests/run/ids_random.sh \
   tests/run/top.sh \
-  tests/run/shuffle.sh \
+  tests/run/shuffle.sh tests/run/soak.sh \
   tests/run/sweep_faults.sh \
   tests/run/sweep_kill.sh \
   tests/run/serve_bench.sh \

@@ -38,6 +38,31 @@ check "evaluations at 10, 20, 30, 40 of three figures" [ "$(marks)" = 24 ]
 check "paper without colours" has 'stroke-dasharray="7 3"'
 check "nothing to note" [ ! -s "$work/out" ]
 
+# In several files, gone on with amidst them, killed before one has its number,
+# and before the next is there: the lines and the drawing of one.
+lines_of() {
+  for n in $(ls "$work/$1" | sed -n 's/^metrics\.\([0-9]*\)\.jsonl$/\1/p' | sort -n); do cat "$work/$1/metrics.$n.jsonl"; done |
+    cat - "$work/$1/metrics.jsonl" | grep -v '"checkpoint":true' | sed 's/,"\(samples_per_s\|seconds\)":[^,}]*//'
+}
+few="--set run.eval_every=10 --set run.log_every=2 --set checkpoint.keep=9 --set metrics.rotate_mib=0.0005"
+check "several files" train 2 cut $few --set checkpoint.every=6 --set run.steps=20
+check "some" [ -s "$work/cut/metrics.3.jsonl" ]
+rm "$work"/cut/checkpoints/step-*[12]?.h5
+if has_faults; then
+  for fault in rename:rank0:nth1 rename:rank0:nth3 open:rank0:nth14 open:rank0:nth17 open:rank0:nth20; do
+    (export TESSERA_FAULT=$fault:KILL; train 2 cut $few) > /dev/null 2>&1
+    check "$fault: killed" [ $? = 137 ]
+  done
+  check "amidst it" [ -s "$work/cut/metrics.4.jsonl" ]
+fi
+check "going on" train 2 cut $few
+lines_of whole > "$work/x"; lines_of cut > "$work/y"
+check "the same lines" cmp "$work/x" "$work/y"
+check "a drawing" draws "$work/whole" --what loss,ne,auc
+sed 's/>whole\([<,]\)/>cut\1/' "$work/x.svg" > "$work/whole.svg"
+check "of several files" draws "$work/cut" --what loss,ne,auc
+check "the same" cmp "$work/x.svg" "$work/whole.svg"
+
 check "one figure" draws "$work/parts" --what auc
 check "only AUC, its curve and its evaluations" [ "$(grep -c '<polyline' "$work/x.svg")" = 2 ]
 

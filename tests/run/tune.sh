@@ -44,6 +44,9 @@ check "again" search --out straight > again
 check "nothing is run twice" test "$(grep -c '^trial' again)" = 0
 check "the same table" cmp before straight/trials.tsv
 check "fewer trials now are the first of them" sh -c "'$TESSERA' tune model.deck --space space --trials 2 --out fewer > /dev/null && head -n 3 before | cmp - fewer/trials.tsv"
+check "logs in several files" search --out several --set metrics.rotate_mib=0.0003
+check "there are some" test -s several/trial-0001/metrics.5.jsonl
+check "their best of all files" cmp before several/trials.tsv
 
 # ---- killed --------------------------------------------------------------------
 running() { grep -q running killed/trials.tsv && ls killed/trial-*/checkpoints/step-*.h5; }
