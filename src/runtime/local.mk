@@ -19,6 +19,7 @@ tessera_sources += \
   src/runtime/comm_reduce.c \
   src/runtime/comm_by_node.c \
   src/runtime/comm_staged.c \
+  src/runtime/comm_sums.c \
   src/runtime/comm_wire.c \
   src/runtime/comm_wire.h \
   src/runtime/comm_wire_ops.c \
