@@ -103,7 +103,7 @@ const ts_key ts_schema[] = {
          "every message through MPI brings a checksum along, and weights that "
          "several ranks hold are compared; rows: besides, steps are computed "
          "twice, and their gradients compared"),
-    NUMBER(DECK, run.check_every, INT, "100", "steps", 1, 1e12,
+    NUMBER(DECK, run.check_every, INT, "200", "steps", 1, 1e12,
            "between comparisons of weights, and steps that run.check = "
            "\"rows\" computes twice"),
     WORD(DECK, run.on_fault, CHOICE, "stop", "stop|rollback",

@@ -96,7 +96,7 @@ typedef struct ts_piece_sum {
   void *data;    /* of one that comes; NULL: it is sent */
   int64_t bytes; /* -1 - K: those of the message of request K */
   int from;      /* rank of the comm */
-  uint32_t sum;  /* as it was sent */
+  uint64_t sum;  /* as it was sent */
 } ts_piece_sum;
 
 struct ts_op {

@@ -1,5 +1,5 @@
-/* comm_sums.c - checksums of messages: behind each piece its CRC32C travels in
- * a message of its own, and what has come is compared with it once a phase of
+/* comm_sums.c - checksums of messages: behind each piece 64 bits travel in a
+ * message of their own, and what has come is compared with it once a phase of
  * the operation is complete, before anything is done with it.
  *
  * Networks check what they carry, but not the way from memory to the adapter
@@ -8,7 +8,7 @@
 #include "base/mem.h"
 #include "runtime/comm_impl.h"
 
-enum { WORD = 4 }; /* bytes of a checksum */
+enum { WORD = sizeof(uint64_t) }; /* of a checksum */
 
 /* All-to-alls have a piece to and from each rank, sums by nodes
  * (comm_by_node.c) 2 P + 4 messages, P at most half the ranks. */
@@ -36,7 +36,7 @@ ts_err ts_op_send_sum(ts_op *op, const void *data, int64_t bytes, int to) {
   ts_piece_sum *s = NULL;
   MPI_Request *request = NULL;
   if (!op->sums) return TS_OK;
-  const uint32_t sum = ts_crc32c(0, data, (size_t)bytes);
+  const uint64_t sum = ts_sum64(0, data, (size_t)bytes);
   TS_DO(take(op, (ts_piece_sum){.sum = sum}, &s, &request));
   return TS_MPI(MPI_Isend(&s->sum, WORD, MPI_BYTE, to, TS_SUM_TAG,
                           op->comm->mpi, request));
@@ -76,7 +76,7 @@ static ts_err compare(const ts_op *op, ts_piece_sum *s) {
     s->bytes = n;
   }
   if (s->bytes && ts_fault("flip_message")) *(char *)s->data ^= 4;
-  if (ts_crc32c(0, s->data, (size_t)s->bytes) == s->sum) return TS_OK;
+  if (ts_sum64(0, s->data, (size_t)s->bytes) == s->sum) return TS_OK;
   return ts_fail(TS_ERR_COMM,
                  "rank %d on %s: %s number %llu of \"%s\" (%s): the bytes that "
                  "came from rank %d are not those that it sent (run.check): "

@@ -41,12 +41,13 @@ done:
   return err;
 }
 
-/* In the same order on all ranks. */
-static ts_err list(ts_trainer *t, ts_ckpt *ckpt) {
+/* In the same order on all ranks; tables' from item *FIRST_TABLE on. */
+static ts_err list(ts_trainer *t, ts_ckpt *ckpt, int32_t *first_table) {
   ts_listed l = {.t = t, .ckpt = ckpt};
   TS_DO(ts_ckpt_on(ckpt, t->device));
   TS_DO(ts_trainer_rest(t));
   TS_DO(ts_state_dense(t, ckpt, true));
+  *first_table = ckpt->n_items;
   for (; l.table < t->config->n_tables; l.table++)
     if (ts_shard_kind_is_replicated(t->plan->tables[l.table].kind))
       TS_DO(ts_ebc_each_shard(t->ebc, add_shard, &l));
@@ -165,8 +166,9 @@ ts_err ts_replicas_compare(ts_trainer *t, ts_str *what) {
   ts_err err = TS_OK;
   ts_ckpt ckpt = {0};
   uint64_t *sums = NULL, *all = NULL;
+  int32_t first;
   if (t->n_ranks == 1) return TS_OK;
-  TS_TRY(ts_settle(t, list(t, &ckpt)));
+  TS_TRY(ts_settle(t, list(t, &ckpt, &first)));
   err = ts_mem_many(sums, ckpt.n_items, MISC);
   if (err == TS_OK)
     err = ts_mem_many(all, (int64_t)t->n_ranks * ckpt.n_items, MISC);
@@ -186,15 +188,15 @@ done:
 
 ts_err ts_replicas_flip(ts_trainer *t) {
   ts_err err = TS_OK;
-  ts_staging s = {0};
+  ts_ckpt ckpt = {0};
   uint32_t bits;
-  float *w = ts_parallel_piece(t->dense, t->params.item[0]).w;
-  TS_DO(ts_trainer_rest(t));
-  TS_TRY(ts_staging_create(&s, t->device));
-  TS_TRY(ts_staging_get(&s, &bits, w, sizeof bits));
+  int32_t i;
+  TS_TRY(list(t, &ckpt, &i));
+  void *w = ckpt.items[i < ckpt.n_items ? i : 0].read->ptr;
+  TS_TRY(ts_staging_get(&ckpt.staging, &bits, w, sizeof bits));
   bits ^= 4;
-  TS_TRY(ts_staging_put(&s, w, &bits, sizeof bits));
+  TS_TRY(ts_staging_put(&ckpt.staging, w, &bits, sizeof bits));
 done:
-  ts_staging_reset(&s);
+  ts_ckpt_reset(&ckpt);
   return err;
 }

@@ -14,6 +14,7 @@ ts_err ts_replicas_compare(ts_trainer *, ts_str *what);
 /* Adds "rank 3", or "ranks 0, 3": those of N that are MARKED. */
 ts_err ts_ranks_append(ts_str *, const int64_t *marked, int n);
 
-/* A fault on purpose: a bit of this rank's first dense weight.  The lanes are
- * brought to rest. */
+/* A fault on purpose: a bit of this rank's first row of a data_parallel table,
+ * or where there is none of its first dense weight.  The lanes are brought to
+ * rest. */
 ts_err ts_replicas_flip(ts_trainer *);
