@@ -91,7 +91,7 @@ struct ts_comm_far {
   ts_wire_pieces pieces;     /* its arrays are owned, (W) each */
 };
 
-/* The checksum of a piece, on its way behind it (comm_sums.c). */
+/* The checksum of a piece, on its way behind it (comm_mpi_sums.c). */
 typedef struct ts_piece_sum {
   void *data;    /* of one that comes; NULL: it is sent */
   int64_t bytes; /* -1 - K: those of the message of request K */
@@ -169,7 +169,7 @@ ts_err ts_op_add_request(ts_op *, MPI_Request **);
 ts_err ts_op_send(ts_op *, const void *, int64_t bytes, int to);
 ts_err ts_op_recv(ts_op *, void *, int64_t bytes, int from);
 
-/* comm_sums.c: checksums of pieces, nothing of which is done without
+/* comm_mpi_sums.c: checksums of pieces, nothing of which is done without
  * options.sums.  make: room for them, once; send, recv: behind the piece's own
  * message; recv_sum_of: its length is that of what request number REQUEST of
  * the phase brings.  check: the phase is complete; a COMM error names the

@@ -12,6 +12,7 @@ tessera_sources += \
   src/runtime/comm_mpi_rooms.c \
   src/runtime/comm_mpi_serve.c \
   src/runtime/comm_mpi_spare.c \
+  src/runtime/comm_mpi_sums.c \
   src/runtime/comm_mpi_watch.c \
   src/runtime/comm_mpi_world.c \
   src/runtime/comm_plan.c \
@@ -19,7 +20,6 @@ tessera_sources += \
   src/runtime/comm_reduce.c \
   src/runtime/comm_by_node.c \
   src/runtime/comm_staged.c \
-  src/runtime/comm_sums.c \
   src/runtime/comm_wire.c \
   src/runtime/comm_wire.h \
   src/runtime/comm_wire_ops.c \

@@ -78,7 +78,7 @@ ts_err ts_run_check_nan(ts_run *);
 ts_err ts_run_leave_out(ts_run *);
 /* After a step that is not counted yet, of which WHAT is said: back to the
  * newest checkpoint, bit for bit; the data goes on.  CODE where there is
- * none. */
+ * none.  Collective. */
 ts_err ts_run_roll_back(ts_run *, ts_err code, const char *what);
 
 /* run_fault.c, of run.check.  After a step that is not counted yet: looks at

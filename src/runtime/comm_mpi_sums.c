@@ -1,5 +1,5 @@
-/* comm_sums.c - checksums of messages: behind each piece 64 bits travel in a
- * message of their own, and what has come is compared with it once a phase of
+/* comm_mpi_sums.c - checksums of messages: behind each piece 64 bits travel in
+ * a message of their own, and what has come is compared with it once a phase of
  * the operation is complete, before anything is done with it.
  *
  * Networks check what they carry, but not the way from memory to the adapter
