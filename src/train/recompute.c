@@ -99,6 +99,7 @@ void ts_recompute_begin(ts_trainer *t) {
   if (!r) return;
   r->on = (t->step + 1) % t->config->run.check_every == 0;
   r->flip = flip && r->on;
+  r->differs = -1;
   memset(r->sums, 0, 2 * (size_t)r->n * sizeof *r->sums);
 }
 
@@ -330,7 +331,6 @@ ts_err ts_recompute_judge(ts_trainer *t, ts_str *what) {
   r->on = false;
   TS_TRY(ts_lane_sync(t->compute));
   TS_TRY(ts_comm_gather_all(t->control, all, &r->differs, sizeof *all));
-  r->differs = -1;
   for (int k = t->n_ranks - 1; k >= 0; k--)
     if (all[k] >= 0) first = all[k];
   if (first < 0) goto done;
