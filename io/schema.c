@@ -94,9 +94,23 @@ const ts_key ts_schema[] = {
          "and goes on with the next batch.  skip and rollback look at "
          "gradients and dense parameters, too; where these are not finite "
          "weights may be spoilt already, so skip goes back as rollback does"),
-    NUMBER(DECK, run.max_skips, INT, "100", "steps", 0, 1e15,
-           "steps that run.on_nan may leave out or go back for, of one start; "
-           "then the run stops (code 3)"),
+    NUMBER(
+        DECK, run.max_skips, INT, "100", "steps", 0, 1e15,
+        "steps that run.on_nan and run.on_fault may leave out or go back for, "
+        "of one start; then the run stops (codes 3 and 6)"),
+    WORD(DECK, run.check, CHOICE, "none", "none|sums|rows",
+         "looks for silent faults of memory, processors and networks. sums: "
+         "every message through MPI brings a checksum along, and weights that "
+         "several ranks hold are compared; rows: besides, steps are computed "
+         "twice, and their gradients compared"),
+    NUMBER(DECK, run.check_every, INT, "200", "steps", 1, 1e12,
+           "between comparisons of weights, and steps that run.check = "
+           "\"rows\" computes twice"),
+    WORD(DECK, run.on_fault, CHOICE, "stop", "stop|rollback",
+         "where run.check finds a rank with other weights, or other gradients "
+         "the second time: stop ends the run with code 6; rollback takes the "
+         "last checkpoint's weights and goes on with the next batch. A message "
+         "that was changed ends the run with code 5"),
     WORD(DECK, run.tier_dir, PATH, "", NULL,
          "folder on a disk of the node's own, for tables with cache.tier = "
          "\"file\": a file per rank and group, without a name"),

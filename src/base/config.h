@@ -137,6 +137,9 @@ typedef struct ts_config {
     int32_t accumulate;
     ts_on_nan on_nan;
     int64_t max_skips;
+    ts_check_kind check; /* for silent faults */
+    int64_t check_every;
+    ts_on_fault on_fault;
     char *tier_dir;
     double deadline_s; /* of every section; 0: learnt */
     struct {

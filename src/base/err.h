@@ -25,6 +25,7 @@
   X(NAN, 3, "loss is not a number")                                            \
   X(CKPT, 4, "error in a checkpoint")                                          \
   X(COMM, 5, "communication error")                                            \
+  X(FAULT, 6, "fault of a processor or memory")                                \
   X(STOPPED, 75, "stopped early, can be resumed")
 
 typedef enum {
@@ -46,7 +47,7 @@ typedef struct ts_err_record {
   char text[TS_ERR_TEXT_MAX];
 } ts_err_record;
 
-/* Documented exit code of the program for ERR: 0, 1, 2, 3, 4, 5 or 75. */
+/* Documented exit code of the program for ERR: 0 to 6 or 75. */
 int ts_err_exit_code(ts_err err);
 
 /* Short text of ERR from the list above; never NULL. */

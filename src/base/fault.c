@@ -33,12 +33,15 @@ typedef struct ts_named {
 
 /* Points with their usual reasons. */
 static const ts_named points[] = {
-    {"open", EACCES},  {"read", EIO},   {"write", ENOSPC},   {"flush", ENOSPC},
-    {"fsync", EIO},    {"rename", EIO}, {"reserve", ENOSPC}, {"hdf5", EIO},
-    {"alloc", ENOMEM}, {"mpi", EIO},    {"comm", EIO},       {"message", EIO},
-    {"internal", EIO}, {"crash", EIO},  {"pause", EIO},      {"leave", EIO},
-    {"batch", EIO},    {"stall", EIO},  {"group", EIO},      {"pieces", EIO},
-    {"freeze", EIO},   {"save", EIO},   {"gradient", EIO}};
+    {"open", EACCES},      {"read", EIO},         {"write", ENOSPC},
+    {"flush", ENOSPC},     {"fsync", EIO},        {"rename", EIO},
+    {"reserve", ENOSPC},   {"hdf5", EIO},         {"alloc", ENOMEM},
+    {"mpi", EIO},          {"comm", EIO},         {"message", EIO},
+    {"internal", EIO},     {"crash", EIO},        {"pause", EIO},
+    {"leave", EIO},        {"batch", EIO},        {"stall", EIO},
+    {"group", EIO},        {"pieces", EIO},       {"freeze", EIO},
+    {"save", EIO},         {"gradient", EIO},     {"flip_weight", EIO},
+    {"flip_message", EIO}, {"flip_gradient", EIO}};
 
 static const ts_named reasons[] = {{"ENOSPC", ENOSPC}, {"EIO", EIO},
                                    {"EACCES", EACCES}, {"EROFS", EROFS},

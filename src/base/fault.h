@@ -33,6 +33,11 @@
  *   freeze   a piece of a checkpoint: no end
  *   save     a checkpoint's writing, of which the others hear nothing
  *   gradient of a step's tables: one is infinite
+ *   flip_message   a message that has come, with run.check: a bit of it
+ *   flip_weight    the end of a step: a bit of a data_parallel table, or where
+ *                  there is none of a dense weight
+ *   flip_gradient  a step, of those that are recomputed (run.check = "rows"):
+ *                  a bit of a dense gradient
  *   batch, stall   the reader: an error, no end
  *   group    a row group of Parquet, before it is decoded: an error
  *   pieces   files of Parquet, opened: row groups are in pieces, as those of

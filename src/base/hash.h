@@ -15,6 +15,10 @@
  * uses SSE4.2 where the CPU has it. */
 uint32_t ts_crc32c(uint32_t crc, const void *data, size_t bytes);
 
+/* 64 bits of BYTES bytes and of H, those of what came before in as many calls
+ * (0 at the start); one word of 8 bytes that differs always tells. */
+uint64_t ts_sum64(uint64_t h, const void *data, size_t bytes);
+
 /* FNV-1a, 64 bits, of BYTES bytes going on from H (TS_FNV_START). */
 #define TS_FNV_START UINT64_C(14695981039346656037)
 uint64_t ts_fnv1a(uint64_t h, const void *data, size_t bytes);

@@ -34,6 +34,8 @@ typedef enum {
 } ts_precision;
 typedef enum { TS_INPUT_AUTO, TS_INPUT_EXACT, TS_INPUT_BOUNDED } ts_input_dist;
 typedef enum { TS_ON_NAN_STOP, TS_ON_NAN_SKIP, TS_ON_NAN_ROLLBACK } ts_on_nan;
+typedef enum { TS_CHECK_NONE, TS_CHECK_SUMS, TS_CHECK_ROWS } ts_check_kind;
+typedef enum { TS_ON_FAULT_STOP, TS_ON_FAULT_ROLLBACK } ts_on_fault;
 typedef enum { TS_ON_BAD_STOP, TS_ON_BAD_DROP } ts_on_bad; /* DROP: also skip */
 typedef enum { TS_POOL_SUM, TS_POOL_MEAN, TS_POOL_NONE } ts_pooling;
 typedef enum { TS_WD_NONE, TS_WD_L2, TS_WD_DECOUPLED } ts_wd_mode;

@@ -60,6 +60,8 @@ typedef struct ts_world_options {
   ts_comm_backend backend;
   const ts_wire_ops *wire; /* for tests; NULL: the one of this build */
   bool ordered;            /* sums in rank order */
+  bool sums; /* messages through MPI bring checksums along: one that was
+                changed on its way is a COMM error that names its sender */
   int ranks_per_node; /* 0: as found; else consecutive ranks act as nodes */
   double timeout_s;   /* deadline of an operation; 0: none */
   double delay_us;    /* a slower network, to measure overlap: latency and */

@@ -91,6 +91,14 @@ struct ts_comm_far {
   ts_wire_pieces pieces;     /* its arrays are owned, (W) each */
 };
 
+/* The checksum of a piece, on its way behind it (comm_mpi_sums.c). */
+typedef struct ts_piece_sum {
+  void *data;    /* of one that comes; NULL: it is sent */
+  int64_t bytes; /* -1 - K: those of the message of request K */
+  int from;      /* rank of the comm */
+  uint64_t sum;  /* as it was sent */
+} ts_piece_sum;
+
 struct ts_op {
   ts_comm *comm;
   ts_op_kind kind;
@@ -111,6 +119,8 @@ struct ts_op {
   MPI_Request *requests;
   MPI_Status *statuses; /* of the requests, once they are complete */
   int n_requests, capacity;
+  ts_piece_sum *sums; /* of the phase's pieces; NULL: none travel */
+  int n_sums;
   int n_rounds, n_messages;
   int64_t sent_bytes, own_bytes; /* to others; to itself */
   int64_t cross_bytes;           /* of those sent, to other nodes */
@@ -153,11 +163,22 @@ ts_err ts_op_run(ts_op *, bool *last);
  * even of none. */
 /* All-reduces of so many elements gather everyone's whole array. */
 enum { TS_REDUCE_SMALL = 8192 };
-enum { TS_MESSAGE_TAG = 1, TS_SIZE_TAG, TS_ROOM_MAX = 1 << 30 };
+enum { TS_MESSAGE_TAG = 1, TS_SIZE_TAG, TS_SUM_TAG, TS_ROOM_MAX = 1 << 30 };
 void ts_op_sent(ts_op *, int64_t bytes, int to); /* counts them */
 ts_err ts_op_add_request(ts_op *, MPI_Request **);
 ts_err ts_op_send(ts_op *, const void *, int64_t bytes, int to);
 ts_err ts_op_recv(ts_op *, void *, int64_t bytes, int from);
+
+/* comm_mpi_sums.c: checksums of pieces, nothing of which is done without
+ * options.sums.  make: room for them, once; send, recv: behind the piece's own
+ * message; recv_sum_of: its length is that of what request number REQUEST of
+ * the phase brings.  check: the phase is complete; a COMM error names the
+ * sender. */
+ts_err ts_op_make_sums(ts_op *);
+ts_err ts_op_send_sum(ts_op *, const void *, int64_t bytes, int to);
+ts_err ts_op_recv_sum(ts_op *, void *, int64_t bytes, int from);
+ts_err ts_op_recv_sum_of(ts_op *, void *, int request, int from);
+ts_err ts_op_check_sums(ts_op *);
 
 /* comm_by_node.c: an ordered sum whose parts cross to other nodes once each
  * way. */

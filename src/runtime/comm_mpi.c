@@ -144,6 +144,7 @@ ts_err ts_op_advance(ts_op *op, bool *moved, bool *finished) {
     TS_DO(phase_done(op, &complete));
     if (!complete) return ts_op_is_behind(op) ? TS_OK : check_deadline(op);
     *moved = true;
+    TS_DO(ts_op_check_sums(op));
     op->arrived = op->last;
     if (op->last) break;
     op->n_requests = 0;

@@ -41,7 +41,7 @@ ts_err ts_op_send(ts_op *op, const void *data, int64_t bytes, int to) {
     op->n_messages++;
   }
   ts_op_sent(op, bytes, to);
-  return TS_OK;
+  return bytes > 0 ? ts_op_send_sum(op, data, bytes, to) : TS_OK;
 }
 
 ts_err ts_op_recv(ts_op *op, void *data, int64_t bytes, int from) {
@@ -53,7 +53,7 @@ ts_err ts_op_recv(ts_op *op, void *data, int64_t bytes, int from) {
     TS_DO(TS_MPI(MPI_Irecv(p + at, (int)n, MPI_BYTE, from, TS_MESSAGE_TAG,
                            op->comm->mpi, request)));
   }
-  return TS_OK;
+  return bytes > 0 ? ts_op_recv_sum(op, data, bytes, from) : TS_OK;
 }
 
 /* Pieces of SIZE-byte elements: to every rank its piece of SEND, from every

@@ -59,12 +59,13 @@ static ts_err send_first(ts_op *op, const char *piece, int r) {
   const int n = fits ? (int)x->send_bytes[r] : 8;
   MPI_Request *request;
   TS_DO(ts_op_add_request(op, &request));
-  TS_DO(TS_MPI(MPI_Isend(fits ? piece : (const char *)&x->send_bytes[r], n,
-                         MPI_BYTE, r, fits ? TS_MESSAGE_TAG : TS_SIZE_TAG,
-                         op->comm->mpi, request)));
+  const void *data = fits ? piece : (const char *)&x->send_bytes[r];
+  TS_DO(TS_MPI(MPI_Isend(data, n, MPI_BYTE, r,
+                         fits ? TS_MESSAGE_TAG : TS_SIZE_TAG, op->comm->mpi,
+                         request)));
   op->n_messages++;
   ts_op_sent(op, n, r);
-  return TS_OK;
+  return ts_op_send_sum(op, data, n, r);
 }
 
 /* Calls FN for the piece to each other rank, right neighbour first. */
@@ -94,6 +95,8 @@ static ts_err begin(ts_op *op) {
     TS_DO(TS_MPI(MPI_Irecv(to + x->recv_at[r], (int)x->rooms->recv[r], MPI_BYTE,
                            r, MPI_ANY_TAG, op->comm->mpi, request)));
   }
+  for (int r = 0, k = 0; r < w; r++)
+    if (r != me) TS_DO(ts_op_recv_sum_of(op, to + x->recv_at[r], k++, r));
   TS_DO(each_piece(op, send_first));
   for (int r = 0; r < me; r++) own += x->send_bytes[r];
   x->recv_bytes[me] = x->send_bytes[me];

@@ -5,7 +5,7 @@
 #include "runtime/trace.h"
 
 static void op_free(ts_op *op) {
-  ts_mem_free_all(op->send_counts, op->requests, op->statuses, op);
+  ts_mem_free_all(op->send_counts, op->requests, op->statuses, op->sums, op);
 }
 
 /* With arrays for a message from and to each rank. */
@@ -13,11 +13,12 @@ static ts_err op_alloc(ts_op **out, ts_comm *c) {
   ts_op *op;
   TS_DO(ts_mem_alloc(&op, sizeof *op, TS_TAG_COMM));
   op->comm = c;
-  op->capacity = 2 * c->size;
+  op->capacity = (c->world->options.sums ? 4 : 2) * c->size;
   *out = op;
   TS_DO(ts_mem_many(op->send_counts, 2 * (int64_t)c->size, COMM));
   TS_DO(ts_mem_many(op->requests, op->capacity, COMM));
-  return ts_mem_many(op->statuses, op->capacity, COMM);
+  TS_DO(ts_mem_many(op->statuses, op->capacity, COMM));
+  return ts_op_make_sums(op);
 }
 
 void ts_op_give(ts_op *op) {
@@ -58,6 +59,7 @@ static ts_op *op_take(ts_comm *c) {
                 .send_counts = old.send_counts,
                 .requests = old.requests,
                 .statuses = old.statuses,
+                .sums = old.sums,
                 .capacity = old.capacity};
   return op;
 }

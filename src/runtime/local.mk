@@ -12,6 +12,7 @@ tessera_sources += \
   src/runtime/comm_mpi_rooms.c \
   src/runtime/comm_mpi_serve.c \
   src/runtime/comm_mpi_spare.c \
+  src/runtime/comm_mpi_sums.c \
   src/runtime/comm_mpi_watch.c \
   src/runtime/comm_mpi_world.c \
   src/runtime/comm_plan.c \

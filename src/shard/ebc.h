@@ -167,6 +167,11 @@ const float *const *ts_ebc_batch_emb(ts_ebc_batch *);
  * each row once, and so are their gradients: which ids it is of; NULL: another
  * feature. */
 const ts_spread *ts_ebc_batch_spread(const ts_ebc_batch *, int32_t feature);
+/* Rows of FEATURE that the model sees. */
+int32_t ts_ebc_batch_rows(const ts_ebc_batch *, int32_t feature);
+/* GRAD (n_features): places of the gradients that are not over the embeddings,
+ * with the same strides, in ROOM, which grows; MEMORY. */
+ts_err ts_ebc_batch_apart(ts_ebc_batch *, ts_buffer *room, float **grad);
 /* Where the gradients go: over the embeddings. */
 float *const *ts_ebc_batch_grad(ts_ebc_batch *);
 const int64_t *ts_ebc_batch_stride(ts_ebc_batch *);

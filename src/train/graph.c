@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "runtime/graph.h"
 #include "train/pipeline.h"
+#include "train/recompute.h"
 
 enum {
   PLAIN = 2, /* steps before the first graph: all that is made once is made */
@@ -115,7 +116,7 @@ static bool are_useless(const ts_graph_counts *n, int n_variants) {
 
 ts_err ts_step_graph_begin(ts_trainer *t, ts_step_part part) {
   if (!t->graph) TS_DO(create(t));
-  if (t->graph->off || ts_graph_now()) return TS_OK;
+  if (t->graph->off || ts_graph_now() || ts_recomputes(t)) return TS_OK;
   const ts_inflight *c = ts_inflight_at(t, 0);
   ts_variants *v = &t->graph->part[!c->more][part];
   ts_graph *g;

@@ -43,6 +43,8 @@ tessera_sources += \
   src/train/metrics_window.c \
   src/train/micro.c \
   src/train/micro.h \
+  src/train/pass.c \
+  src/train/pass.h \
   src/train/pipeline.c \
   src/train/pipeline.h \
   src/train/planning.c \
@@ -50,6 +52,10 @@ tessera_sources += \
   src/train/planning_dense.c \
   src/train/planning_stats.c \
   src/train/prefetch.c \
+  src/train/recompute.c \
+  src/train/recompute.h \
+  src/train/replicas.c \
+  src/train/replicas.h \
   src/train/report.c \
   src/train/report_cache.c \
   src/train/report_cache.h \
@@ -69,6 +75,7 @@ tessera_sources += \
   src/train/run_output.c \
   src/train/run_start.c \
   src/train/run_eval.c \
+  src/train/run_fault.c \
   src/train/evict.c src/train/run_nan.c \
   src/train/run_trace.c \
   src/train/run_trace.h \

@@ -13,6 +13,7 @@
 #include "base/tasks.h"
 #include "runtime/trace.h"
 #include "train/planning.h"
+#include "train/recompute.h"
 #include "train/report.h"
 #include "train/rows.h"
 #include "train/run_impl.h"
@@ -26,6 +27,7 @@ ts_err ts_run_save(ts_run *r, int how) {
   if (r->saved_step != r->t->step || (r->saved_delta && !delta)) {
     bool full;
     if (r->t->pipeline->fence) TS_DO(r->t->pipeline->fence(r->t));
+    TS_DO(ts_run_check_saved(r));
     TS_DO(ts_run_say_ids(r));
     TS_DO(ts_saves_save(&r->saves, &r->state, r->train, how, &full, r->log));
     r->saved_step = r->t->step;
@@ -161,10 +163,12 @@ static void meet_faults(void) {
 }
 
 static ts_err one_step(ts_run *r, bool *end) {
+  bool back;
   r->last = (ts_step_result){0};
   ts_run_trace_step(r->state.loader.step);
   ts_watch_step(r->t->step + 1);
   meet_faults();
+  ts_recompute_begin(r->t);
   const ts_err err = ts_pipeline_step(r->t, r->loader, asks(r), &r->last);
   if (!ts_err_agreed()) ts_settle_own(err);
   TS_DO(err);
@@ -175,6 +179,8 @@ static ts_err one_step(ts_run *r, bool *end) {
   r->n_bad_ids += r->last.n_bad_ids;
   ts_saves_look(&r->saves);
   if (r->last.skipped || r->last.broken) return ts_run_leave_out(r);
+  TS_DO(ts_run_check_faults(r, &back));
+  if (back) return TS_OK;
   r->t->step++;
   r->n_samples += r->last.n_global;
   r->state.n_samples += r->last.n_global;
@@ -251,6 +257,10 @@ static ts_err report_data(ts_run *r) {
             "were not finite; for %lld of them the run went back to a "
             "checkpoint",
             (long long)r->n_skipped, (long long)r->n_back);
+  if (r->n_faults)
+    ts_note("%lld times run.check found a fault, and the run went back to a "
+            "checkpoint",
+            (long long)r->n_faults);
   return TS_OK;
 }
 
@@ -328,7 +338,8 @@ ts_err ts_run_train(const ts_config *config, const ts_run_options *o) {
               .lock = -1,
               .checkpoints_lock = -1,
               .mirror_lock = -1,
-              .saved_step = -1};
+              .saved_step = -1,
+              .checked_step = -1};
   TS_TRY(ts_signals_start());
   TS_TRY(set_up(&r, o));
   if (o->check) goto done;

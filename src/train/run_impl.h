@@ -25,6 +25,8 @@ typedef struct ts_run {
   bool saved_delta;          /* it is none of this folder's full ones */
   char *loaded;              /* owned: the file that it went on from, or NULL */
   int64_t n_skipped, n_back; /* steps left out; of them, back for */
+  int64_t n_faults;          /* times that run.check has found something */
+  int64_t checked_step;      /* whose weights it has compared; -1: none */
   int64_t n_bad, n_bad_ids;  /* this rank's, of the batches trained on */
   ts_saves saves;
   double began, t0, t_log;  /* process; first step; last progress line */
@@ -74,6 +76,17 @@ ts_err ts_run_write_plan(const ts_run *);
  * Collective. */
 ts_err ts_run_check_nan(ts_run *);
 ts_err ts_run_leave_out(ts_run *);
+/* After a step that is not counted yet, of which WHAT is said: back to the
+ * newest checkpoint, bit for bit; the data goes on.  CODE where there is
+ * none.  Collective. */
+ts_err ts_run_roll_back(ts_run *, ts_err code, const char *what);
+
+/* run_fault.c, of run.check.  After a step that is not counted yet: looks at
+ * what it computed twice, and at what ranks hold where it is time; *BACK: there
+ * was something, and the run has gone back.  FAULT.  And before a checkpoint,
+ * where that has not been looked at.  Collective. */
+ts_err ts_run_check_faults(ts_run *, bool *back);
+ts_err ts_run_check_saved(ts_run *);
 
 /* evict.c: where it is time, ids of dynamic tables lose their rows.
  * Collective. */

@@ -34,17 +34,16 @@ static ts_err forget_lines(ts_run *r, int64_t from) {
                                                         .values = v});
 }
 
-/* Back to the newest good checkpoint, bit for bit; the data goes on. */
-static ts_err roll_back(ts_run *r, const char *what) {
+ts_err ts_run_roll_back(ts_run *r, ts_err code, const char *what) {
   ts_err err = TS_OK;
   ts_run_state old = {0};
   ts_str taken = {0};
   const int64_t failed = r->t->step + 1;
   TS_TRY(ts_saves_finish(&r->saves, r->log));
   if (r->saved_step < 0)
-    TS_THROW(TS_ERR_NAN,
-             "step %lld: %s not finite, and there is no checkpoint to go back "
-             "to; checkpoint.every makes some",
+    TS_THROW(code,
+             "step %lld: %s, and there is no checkpoint to go back to; "
+             "checkpoint.every makes some",
              (long long)failed, what);
   TS_TRY(ts_settle(r->t, ts_trainer_rest(r->t)));
   if (r->t->pipeline->fence)
@@ -55,8 +54,8 @@ static ts_err roll_back(ts_run *r, const char *what) {
   r->saved_step = r->t->step;
   TS_TRY(ts_run_loaded(r, taken.text, old.lacks));
   TS_TRY(ts_settle(r->t, forget_lines(r, failed)));
-  ts_note("step %lld: %s not finite; weights and optimizers are back at step "
-          "%lld, the data goes on",
+  ts_note("step %lld: %s; weights and optimizers are back at step %lld, the "
+          "data goes on",
           (long long)failed, what, (long long)r->t->step);
 done:
   ts_mem_free(old.source_state);
@@ -67,22 +66,21 @@ done:
 ts_err ts_run_leave_out(ts_run *r) {
   const bool back =
       r->last.broken || r->config->run.on_nan == TS_ON_NAN_ROLLBACK;
-  const char *what =
-      r->last.broken ? "gradients or parameters are" : "the loss is";
+  const char *what = r->last.broken ? "gradients or parameters are not finite"
+                                    : "the loss is not finite";
   r->n_skipped++;
   r->n_back += back;
   if (r->n_skipped > r->config->run.max_skips)
     return ts_fail(
         TS_ERR_NAN,
-        "step %lld: %s not finite, and run.max_skips = %lld steps were "
-        "left out before",
+        "step %lld: %s, and run.max_skips = %lld steps were left out before",
         (long long)r->t->step + 1, what, (long long)r->config->run.max_skips);
   if (!back) TS_DO(ts_run_forget_step(r));
   if (back) {
-    TS_DO(roll_back(r, what));
+    TS_DO(ts_run_roll_back(r, TS_ERR_NAN, what));
   } else if (r->n_skipped == 1) {
-    ts_note("step %lld: %s not finite; the batch is left out, and so are those "
-            "to come, without a word until the end",
+    ts_note("step %lld: %s; the batch is left out, and so are those to come, "
+            "without a word until the end",
             (long long)r->t->step + 1, what);
   }
   return TS_OK;

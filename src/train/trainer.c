@@ -14,6 +14,7 @@
 #include "train/pipeline.h"
 #include "train/planning.h"
 #include "train/ranking.h"
+#include "train/recompute.h"
 #include "train/rows.h"
 
 void ts_settle_own(ts_err err) {
@@ -62,6 +63,7 @@ static ts_err start_world(ts_trainer *t) {
   const ts_config *c = t->config;
   const ts_world_options world = {.backend = comm_backend(t),
                                   .ordered = c->comm.ordered,
+                                  .sums = c->run.check != TS_CHECK_NONE,
                                   .ranks_per_node = c->sharding.ranks_per_node,
                                   .timeout_s = c->comm.timeout_s,
                                   .delay_us = c->comm.delay_us,
@@ -318,7 +320,8 @@ ts_err ts_trainer_build(ts_trainer *t, const char *plan_text) {
   TS_DO(ts_settle(t, expect(t)));
   TS_DO(ts_settle(t, build_cargo(t)));
   TS_DO(ts_settle(t, build_model(t)));
-  return ts_settle(t, build_batch(t));
+  TS_DO(ts_settle(t, build_batch(t)));
+  return ts_settle(t, ts_recompute_create(&t->recompute, t));
 }
 
 /* Micro-batches of a batch share its copy. */
@@ -345,6 +348,7 @@ void ts_trainer_destroy(ts_trainer *t) {
   if (!t) return;
   run_out(t);
   ts_step_graph_destroy(t);
+  ts_recompute_destroy(t->recompute);
   for (int32_t k = 0; t->metrics && k < t->n_tasks; k++)
     ts_metrics_destroy(t->metrics[k]);
   ts_mem_free(t->metrics);

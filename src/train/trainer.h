@@ -67,7 +67,8 @@ typedef struct ts_trainer {
   ts_lane *compute, *data;
   ts_lane *ahead;      /* lookups or cache filling beside compute; NULL: none */
   ts_uploads *uploads; /* of batches; NULL: the host */
-  struct ts_step_graph *graph; /* train/graph.h; NULL: not yet */
+  struct ts_step_graph *graph;    /* train/graph.h; NULL: not yet */
+  struct ts_recompute *recompute; /* train/recompute.h; NULL: not asked for */
   ts_nodes *nodes;
   ts_plan *plan;
   struct ts_planning *planning; /* what the plan goes by: train/planning.h */

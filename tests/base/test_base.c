@@ -173,6 +173,24 @@ TS_TEST(numbers_that_are_drawn) {
   ck_assert_double_eq(ts_rng_normal(0x7fffffff, 0x20000000), n[0]);
 }
 
+/* Any one bit tells, wherever it is, and so does what came before; bytes on
+ * other borders are the same. */
+TS_TEST(sums_of_64_bits) {
+  unsigned char x[201] = {0};
+  for (size_t n = 0; n <= 200; n += n < 70 ? 1 : 13) {
+    for (size_t i = 0; i < n; i++) x[i] = (unsigned char)(i * i);
+    const uint64_t sum = ts_sum64(5, x, n);
+    ck_assert(sum != ts_sum64(6, x, n));
+    for (size_t bit = 0; bit < 8 * n; bit++) {
+      x[bit / 8] ^= (unsigned char)(1 << bit % 8);
+      ck_assert(sum != ts_sum64(5, x, n));
+      x[bit / 8] ^= (unsigned char)(1 << bit % 8);
+    }
+    memmove(x + 1, x, n);
+    ck_assert_uint_eq(sum, ts_sum64(5, x + 1, n));
+  }
+}
+
 TS_TEST(crc_known_answer) {
   ck_assert_uint_eq(ts_crc32c(0, "123456789", 9), 0xe3069283);
   ck_assert_uint_eq(ts_crc32c(ts_crc32c(0, "1234", 4), "56789", 5), 0xe3069283);

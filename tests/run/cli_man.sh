@@ -19,7 +19,7 @@ for option in $({ "$TESSERA" --help
   for command in $("$TESSERA" --help | sed -n 's/^  \([a-z-]\{1,\}\) .*/\1/p'); do "$TESSERA" "$command" --help; done; } | grep -o -- '--[a-z-]*' | sort -u); do
   has "$option"
 done
-for code in 0 1 2 3 4 5 75; do has "^\.B $code\$"; done
+for code in 0 1 2 3 4 5 6 75; do has "^\.B $code\$"; done
 if command -v mandoc >/dev/null; then
   mandoc -Tlint -W warning "$page" || failed=1
 else

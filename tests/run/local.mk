@@ -64,6 +64,7 @@ dist_check_SCRIPTS += tests/run/async.sh \
   tests/run/sweep_faults.sh \
   tests/run/sweep_kill.sh \
   tests/run/serve_bench.sh \
+  tests/run/silent_faults.sh \
   tests/run/trace_overlap.sh \
   tests/run/train_again.sh \
   tests/run/few_bits.sh \

@@ -13,6 +13,9 @@ static const int variants[] = {0,
                                WIRED | LIBRARY,
                                WIRED | ASKED,
                                NODES,
+                               SUMS,
+                               SUMS | SERIAL,
+                               SUMS | NODES,
                                WIRED | NODES};
 enum { N_VARIANTS = sizeof variants / sizeof *variants };
 

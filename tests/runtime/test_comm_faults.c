@@ -112,6 +112,91 @@ TS_TESTS(nothing_stays_of_what_fails, 0, N_BROKEN) {
 }
 #endif
 
+/* ---- checksums of messages ----------------------------------------------- */
+
+#ifdef TS_FAULTS
+enum { FLOATS = 2 << 20 }; /* a sum of so many goes by parts, or nodes */
+
+typedef struct room {
+  ts_buffer far;
+  float one[FLOATS];
+  char send[RANKS * 100], recv[RANKS * 100];
+  int64_t bytes[RANKS], in[RANKS], at[RANKS], counts[RANKS];
+  ts_exchange x;
+  ts_rooms rooms;
+} room;
+
+/* One collective of each kind. */
+static ts_err go(room *o, int kind, ts_token *token) {
+  switch (kind) {
+  case 0:
+    return ts_comm_all_to_all_v(r.comm, token, o->recv, o->bytes, o->send,
+                                o->bytes, NULL);
+  case 1:
+    return ts_comm_all_gather_v(r.comm, token, o->recv, o->send, o->bytes,
+                                NULL);
+  case 2:
+    return ts_comm_all_reduce(r.comm, token, o->one, 3, TS_F32, TS_SUM, NULL);
+  case 3:
+    return ts_comm_all_reduce(r.comm, token, o->one, FLOATS, TS_F32, TS_SUM,
+                              NULL);
+  case 4:
+    return ts_comm_broadcast(r.comm, token, o->one, 100, 0, NULL);
+  case 5:
+    return ts_comm_reduce_scatter_v(r.comm, token, o->recv, o->send, o->counts,
+                                    TS_F32, NULL);
+  case 6:
+    return ts_comm_all_reduce(r.comm, token, o->far.ptr, 2, TS_F32, TS_SUM,
+                              NULL);
+  case 7:
+    return ts_comm_exchange(r.comm, token, &o->x, NULL);
+  default:
+    o->x.rooms = &o->rooms;
+    o->x.recv_at = o->at;
+    return ts_comm_exchange(r.comm, token, &o->x, NULL);
+  }
+}
+
+/* A bit of what comes to rank 1, in the first message of each kind, the second,
+ * and the first where nodes sum: its sender is named; other ranks have what
+ * they wait for. */
+TS_TESTS(a_bit_of_a_message, 0, 3 * 9) {
+  const int variant = _i / 9 == 2 ? SUMS | NODES : SUMS;
+  static room o;
+  ts_token token = {{0}};
+  if (ts_mpi_size() == 1 || !is_fake()) return;
+  /* Of sums by parts, and of sizes that go first, others wait for the rest. */
+  const bool parts = _i % 9 == 3 || _i % 9 >= 7;
+  rig_start(variant, parts ? 1.5 : 50);
+  memset(&o, 0, sizeof o);
+  o.far = put(NULL, 8);
+  ck_assert_ok(ts_rooms_create(&o.rooms, r.size));
+  for (int k = 0; k < r.size; k++) o.bytes[k] = 100, o.counts[k] = 5;
+  o.x = (ts_exchange){.send = o.send,
+                      .send_bytes = o.bytes,
+                      .recv = {.owned = true, .device = r.device},
+                      .recv_bytes = o.in};
+  ck_assert_ok(ts_lane_sync(r.lane));
+  ck_assert_ok(ts_comm_barrier(r.comm));
+  ck_assert_ok(ts_fault_set(
+      _i / 9 == 1 ? "flip_message:1:2" : "flip_message:1:1", r.rank));
+  ts_err err = go(&o, _i % 9, &token);
+  if (err == TS_OK) err = ts_comm_wait(&token);
+  ck_assert_ok(ts_fault_set(NULL, 0));
+  /* Of a broadcast there is one message. */
+  const bool there = r.rank == 1 && !(_i / 9 == 1 && _i % 9 == 4);
+  if (there)
+    expect_comm_error(err, "came from rank", "not those that it sent");
+  else
+    ck_assert_all(err == TS_OK || (parts && err == TS_ERR_COMM));
+  ts_err_clear();
+  ts_rooms_reset(&o.rooms);
+  ts_buffer_reset(&o.x.recv);
+  ts_buffer_reset(&o.far);
+  rig_stop();
+}
+#endif
+
 /* ---- waits --------------------------------------------------------------- */
 
 static atomic_bool open_gate;

@@ -13,7 +13,7 @@
 enum { RANKS = 4 };
 
 /* Bits of a variant. */
-enum { SERIAL = 1, ASKED = 4, WIRED = 8, LIBRARY = 16, NODES = 32 };
+enum { SERIAL = 1, SUMS = 2, ASKED = 4, WIRED = 8, LIBRARY = 16, NODES = 32 };
 
 typedef struct rig {
   ts_device *device;
@@ -49,6 +49,7 @@ static inline ts_err rig_create(int variant, double timeout_s) {
   const int per_node = (variant & NODES) && ts_mpi_size() % 2 == 0 ? 2 : 0;
   const ts_comm_backend wired = is_fake() ? TS_COMM_NCCL : TS_COMM_AUTO;
   const ts_world_options o = {.ordered = !(variant & LIBRARY),
+                              .sums = variant & SUMS,
                               .timeout_s = timeout_s,
                               .ranks_per_node = per_node,
                               .backend = variant & WIRED ? wired : TS_COMM_MPI,
