@@ -199,8 +199,8 @@ ts_err ts_ckpt_load(ts_ckpt *, const char *path, bool subset, ts_str *missing,
  * one is damaged, warns with the dataset's name and takes the one before.  Of
  * equal steps DIR's comes first, and the log says where the mirror's is taken.
  * *PATH = the one taken, "" where there is none at all.  ALSO (or NULL) reads
- * more of the file that was loaded: compaction may put another one in its place
- * until then, so what it meets counts as the load's.  All damaged: CKPT error.
+ * more of the file that was loaded; its errors count as the load's, as
+ * compaction may have put another file in its place.  All damaged: CKPT error.
  * Collective. */
 ts_err ts_ckpt_load_newest(ts_ckpt *, ts_str *path, const char *dir,
                            const char *mirror, ts_ckpt_use *also, void *arg,

@@ -19,8 +19,7 @@ typedef struct ts_metrics_log ts_metrics_log;
 /* Appends to PATH, called "metrics.jsonl", after dropping lines of steps after
  * STEP (a resumed run repeats none), and files that have no others; STEP 0
  * starts anew.  A file of N_BYTES or more is closed at the next step; 0: none
- * is.  Rank 0 alone; what it looks at is not more than the files that it
- * drops, and one. */
+ * is.  It reads only the files that it drops, and one more.  Rank 0 alone. */
 ts_err ts_metrics_log_open(ts_metrics_log **, const char *path, int64_t step,
                            int64_t n_bytes);
 /* Evaluations of STEP among the lines that were kept, 0 without a log. */

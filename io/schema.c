@@ -96,8 +96,9 @@ const ts_key ts_schema[] = {
          "weights may be spoilt already, so skip goes back as rollback does"),
     NUMBER(
         DECK, run.max_skips, INT, "100", "steps", 0, 1e15,
-        "steps that run.on_nan and run.on_fault may leave out or go back for, "
-        "of one start; then the run stops (codes 3 and 6)"),
+        "steps that run.on_nan may leave out or go back for, and as many times "
+        "that run.on_fault may go back, of one start; then the run stops "
+        "(codes 3 and 6)"),
     WORD(DECK, run.check, CHOICE, "none", "none|sums|rows",
          "looks for silent faults of memory, processors and networks. sums: "
          "every message through MPI brings a checksum along, and weights that "

@@ -66,8 +66,8 @@ set_up() {
   make -s -C "$build" -j "$(nproc)" || exit 1
 }
 
-# take_over FROM TO: what FROM has compiled with the same flags is TO's, too, where
-# no line of config.h that their two configurations have otherwise is asked for.
+# take_over FROM TO: copies FROM's objects to TO, which has the same flags, except
+# those that depend on a source naming what their two config.h have otherwise.
 take_over() {
   names=$(diff "$1/config.h" "$2/config.h" | sed -nE 's/^[<>] .*(define|undef) (\w+).*/\2/p' | sort -u)
   [ -n "$names" ] || { echo "$2 is configured as $1" >&2; return 1; }

@@ -100,7 +100,7 @@ explain_silence() {
 # that still runs.
 await_node_loss() {
   [ "$nodes" -gt 1 ] && [ -z "$cancelled" ] || return 0
-  case $code in 0 | 2 | 3 | 4 | 75) return 0 ;; esac
+  case $code in 0 | 2 | 3 | 4 | 6 | 75) return 0 ;; esac
   say "waiting $TESSERA_NODE_WAIT s: Slurm queues the job again if a node was lost"
   sleep "$TESSERA_NODE_WAIT" & wait $!
 }
@@ -108,7 +108,7 @@ await_node_loss() {
 # The signal may meet a launcher that has not begun the program: it dies of it,
 # with a code of its own, and nothing was trained.
 early() { # code: true then
-  case $1 in 0 | 1 | 2 | 3 | 4 | 5 | 75) return 1 ;; esac
+  case $1 in [0-6] | 75) return 1 ;; esac
   [ -n "$asked" ] && [ $((asked - began)) -lt 15 ]
 }
 

@@ -48,8 +48,8 @@ uint32_t ts_crc32c(uint32_t crc, const void *data, size_t bytes) {
   return ~crc_table(crc, p, bytes);
 }
 
-/* Eight polynomials in an odd number, word by word in turns, and one of them:
- * as fast as memory is. */
+/* Eight sums, each of every eighth word and times an odd number after each,
+ * which are mixed into one at the end; eight, to be as fast as memory. */
 uint64_t ts_sum64(uint64_t h, const void *data, size_t bytes) {
   enum { N = 8 };
   static const uint64_t k = UINT64_C(0x9e3779b97f4a7c15);

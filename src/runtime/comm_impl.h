@@ -169,11 +169,11 @@ ts_err ts_op_add_request(ts_op *, MPI_Request **);
 ts_err ts_op_send(ts_op *, const void *, int64_t bytes, int to);
 ts_err ts_op_recv(ts_op *, void *, int64_t bytes, int from);
 
-/* comm_mpi_sums.c: checksums of pieces, nothing of which is done without
- * options.sums.  make: room for them, once; send, recv: behind the piece's own
- * message; recv_sum_of: its length is that of what request number REQUEST of
- * the phase brings.  check: the phase is complete; a COMM error names the
- * sender. */
+/* comm_mpi_sums.c: checksums of pieces; without options.sums these do nothing.
+ * make reserves room, once.  send and recv come right behind the piece's own
+ * message; recv_sum_of is for a piece as long as what request number REQUEST of
+ * the phase brings.  check, once the phase is complete: a COMM error names the
+ * sender of a piece that differs. */
 ts_err ts_op_make_sums(ts_op *);
 ts_err ts_op_send_sum(ts_op *, const void *, int64_t bytes, int to);
 ts_err ts_op_recv_sum(ts_op *, void *, int64_t bytes, int from);

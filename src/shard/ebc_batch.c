@@ -279,21 +279,26 @@ int32_t ts_ebc_batch_rows(const ts_ebc_batch *fl, int32_t f) {
   return fl->bags[f].n_out;
 }
 
+/* As aligned as a buffer of its own, and no neighbour of the next one. */
+static size_t apart(const ts_buffer *b) {
+  return (b->bytes / 64 + 2) * 64;
+}
+
 ts_err ts_ebc_batch_apart(ts_ebc_batch *fl, ts_buffer *room, float **grad) {
   size_t at = 0, total = 0;
   for (int32_t l = 0; l < fl->ebc->n_shardings; l++)
-    total += fl->shardings[l].emb.bytes + fl->shardings[l].views.bytes;
+    total += apart(&fl->shardings[l].emb) + apart(&fl->shardings[l].views);
   TS_DO(ts_buffer_reserve(room, total));
   for (int32_t l = 0; l < fl->ebc->n_shardings; l++) {
     const ts_sharding_batch *lf = &fl->shardings[l];
     for (int32_t i = 0; i < lf->sharding->n_views; i++) {
       const ts_view *v = &lf->sharding->views[i];
       const ts_buffer *whole = v->assembled ? &lf->views : &lf->emb;
-      const size_t base = at + (v->assembled ? lf->emb.bytes : 0);
+      const size_t base = at + (v->assembled ? apart(&lf->emb) : 0);
       grad[v->feature] = (float *)(void *)((char *)room->ptr + base) +
                          (lf->emb_ptr[i] - (float *)whole->ptr);
     }
-    at += lf->emb.bytes + lf->views.bytes;
+    at += apart(&lf->emb) + apart(&lf->views);
   }
   return TS_OK;
 }

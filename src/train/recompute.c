@@ -14,6 +14,7 @@ enum { PIECE = 1 << 20 }; /* bytes that the host takes of a device's at once */
 struct ts_recompute {
   ts_trainer *t;
   bool on, flip; /* flip: a fault for tests, in the next gradient */
+  bool defers;   /* gradients have room of the strategy's own */
   ts_layer_hooks inner;
   ts_arrays arrays;
   float *grads;    /* the largest group's, the first time; or NULL */
@@ -62,7 +63,8 @@ static ts_err make(ts_recompute *r) {
   for (int32_t i = 0; i < buffers->n; i++)
     TS_DO(ts_arrays_take(&r->arrays, t->device, &r->buffers[i],
                          buffers->item[i]->n, sizeof(float), TS_TAG_GRADS));
-  if (ts_parallel_defers(t->config)) return TS_OK;
+  r->defers = ts_parallel_defers(t->config);
+  if (r->defers) return TS_OK;
   return ts_arrays_take(&r->arrays, t->device, &r->grads,
                         place_in_group(t, NULL), sizeof *r->grads,
                         TS_TAG_GRADS);
@@ -129,6 +131,28 @@ static ts_err add(const ts_recompute *r, uint64_t *sum, const char *p,
   return TS_OK;
 }
 
+/* Rows with others' columns between them: a device's come with these, as each
+ * copy from there costs the time of many bytes. */
+static ts_err add_rows(const ts_sum_arg *a, uint64_t *sum) {
+  const char *piece = a->r->piece;
+  int64_t at_once = PIECE / (a->stride * 4);
+  if (at_once < 1) at_once = 1;
+  for (int64_t i = 0, n; i < a->rows; i += n) {
+    const float *x = a->x + i * a->stride;
+    n = a->rows - i < at_once ? a->rows - i : at_once;
+    if (!piece || a->n * 4 > PIECE) {
+      n = 1;
+      TS_DO(add(a->r, sum, (const char *)x, (size_t)a->n * 4));
+      continue;
+    }
+    TS_DO(a->r->t->kernels.fetch(a->r->piece, x,
+                                 (size_t)((n - 1) * a->stride + a->n) * 4));
+    for (int64_t k = 0; k < n; k++)
+      *sum = ts_sum64(*sum, piece + k * a->stride * 4, (size_t)a->n * 4);
+  }
+  return TS_OK;
+}
+
 static ts_err sum_task(void *arg, ts_lane *lane) {
   (void)lane;
   const ts_sum_arg *a = arg;
@@ -142,10 +166,7 @@ static ts_err sum_task(void *arg, ts_lane *lane) {
   }
   if (a->n == a->stride)
     return add(a->r, sum, (const char *)a->x, (size_t)(a->rows * a->n) * 4);
-  for (int64_t i = 0; i < a->rows; i++)
-    TS_DO(
-        add(a->r, sum, (const char *)(a->x + i * a->stride), (size_t)a->n * 4));
-  return TS_OK;
+  return add_rows(a, sum);
 }
 
 /* P's, of the first time or the second. */
@@ -198,7 +219,7 @@ static ts_err acquire(void *arg, const ts_param *p, ts_pass pass,
                       ts_lane *lane) {
   ts_recompute *r = arg;
   const ts_params *all = &r->t->params;
-  if (pass == TS_FORWARD || !r->grads)
+  if (pass == TS_FORWARD || r->defers)
     return ts_layer_acquire(&r->inner, p, pass, lane);
   for (int32_t i = 0; i < all->n; i++) {
     if (!is_same_group(all->item[i], p) || all->item[i]->late) continue;
@@ -213,7 +234,7 @@ static ts_err release(void *arg, const ts_param *p, ts_pass pass,
                       ts_lane *lane) {
   ts_recompute *r = arg;
   const ts_params *all = &r->t->params;
-  if (pass == TS_FORWARD || !r->grads)
+  if (pass == TS_FORWARD || r->defers)
     return ts_layer_release(&r->inner, p, pass, lane);
   for (int32_t i = 0; i < all->n; i++)
     if (is_same_group(all->item[i], p) && !all->item[i]->late)
@@ -240,7 +261,7 @@ static ts_err backward_first(ts_trainer *t, ts_inflight *c,
                              const ts_layer_hooks *hooks) {
   ts_recompute *r = t->recompute;
   ts_emb_views views = ts_pass_views(t, c);
-  if (!r->grads) TS_DO(ts_parallel_begin(t->dense, t->step + 1, !c->more));
+  if (r->defers) TS_DO(ts_parallel_begin(t->dense, t->step + 1, !c->more));
   TS_DO(ts_lane_sync(t->compute)); /* a micro-batch before has the room */
   TS_DO(ts_ebc_batch_apart(c->ebc_batch, &r->room, r->emb));
   views.grad = r->emb;
@@ -329,7 +350,7 @@ ts_err ts_recompute_judge(ts_trainer *t, ts_str *what) {
   ts_str name = {0}, ranks = {0};
   if (!ts_recomputes(t)) return TS_OK;
   r->on = false;
-  TS_TRY(ts_lane_sync(t->compute));
+  TS_TRY(ts_settle(t, ts_lane_sync(t->compute)));
   TS_TRY(ts_comm_gather_all(t->control, all, &r->differs, sizeof *all));
   for (int k = t->n_ranks - 1; k >= 0; k--)
     if (all[k] >= 0) first = all[k];

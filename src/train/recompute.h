@@ -25,8 +25,9 @@ bool ts_recomputes(const ts_trainer *);
  * Enqueues. */
 ts_err ts_recompute_first(ts_trainer *, ts_inflight *);
 /* The second: hooks of the backward pass; the gradients at GRAD (n_features) of
- * the batch's embeddings, before they are sent; and that all have come.  They
- * are those of ts_parallel, and nothing, in other steps.  Enqueue. */
+ * the batch's embeddings, before they are sent; and that all have come.  In
+ * other steps the hooks are ts_parallel's, and the other two do nothing.
+ * Enqueue. */
 ts_layer_hooks ts_recompute_hooks(ts_trainer *);
 ts_err ts_recompute_tables(ts_trainer *, ts_inflight *, float *const *grad);
 ts_err ts_recompute_compare(ts_trainer *);

@@ -6,9 +6,9 @@
 
 /* Dense parameters, layers' running statistics and tables that several ranks
  * hold, with their optimizers' state, compared by 64 bits of each; the lanes
- * are brought to rest.  WHAT differs, and on which ranks: those that differ
- * from most, or all, where most are not alike; the same text on all ranks.  It
- * stays as it is where nothing does.  Collective. */
+ * are brought to rest.  Where something differs WHAT gets a text, the same on
+ * all ranks: the tensor, and the ranks that differ from most, or all of them
+ * where no majority agrees.  Else it stays as it is.  Collective. */
 ts_err ts_replicas_compare(ts_trainer *, ts_str *what);
 
 /* Adds "rank 3", or "ranks 0, 3": those of N that are MARKED. */

@@ -11,14 +11,19 @@
 #include "train/run_impl.h"
 
 /* WHAT is the same on all ranks, and so is the error. */
-static ts_err stop(int64_t step, const char *what) {
+static ts_err stop(const ts_run *r, int64_t step, const char *what) {
   ts_err_record fault;
-  const ts_err err = ts_fail(
-      TS_ERR_FAULT,
-      "step %lld: %s: memory or a processor is at fault there (run.check); "
-      "nothing was saved since, the same command goes on from the last "
-      "checkpoint",
-      (long long)step, what);
+  const ts_err err =
+      r->saved_step < 0
+          ? ts_fail(TS_ERR_FAULT,
+                    "step %lld: %s: memory or a processor is at fault there "
+                    "(run.check), and there is no checkpoint to go on from",
+                    (long long)step, what)
+          : ts_fail(TS_ERR_FAULT,
+                    "step %lld: %s: memory or a processor is at fault there "
+                    "(run.check); nothing was saved since, the same command "
+                    "goes on from the last checkpoint",
+                    (long long)step, what);
   ts_err_take(&fault);
   fault.agreed = true;
   ts_err_put(&fault);
@@ -28,10 +33,12 @@ static ts_err stop(int64_t step, const char *what) {
 /* A checkpoint of STEP is due, or may be. */
 static bool saves(const ts_run *r, int64_t step) {
   const int64_t every = r->config->checkpoint.every,
-                delta = r->config->checkpoint.delta_every;
+                delta = r->config->checkpoint.delta_every,
+                valid = r->valid ? r->config->run.valid_every : 0;
   if (!r->config->checkpoint.dir) return false;
   return (every > 0 && step % every == 0) || (delta > 0 && step % delta == 0) ||
-         step == r->last_step || r->last.stop;
+         (valid > 0 && step % valid == 0) || step == r->last_step ||
+         r->last.stop;
 }
 
 static ts_err go_back(ts_run *r, const char *what) {
@@ -41,6 +48,7 @@ static ts_err go_back(ts_run *r, const char *what) {
                    "times before",
                    (long long)r->t->step + 1, what,
                    (long long)r->config->run.max_skips);
+  r->checked_step = -1;
   return ts_run_roll_back(r, TS_ERR_FAULT, what);
 }
 
@@ -61,7 +69,7 @@ ts_err ts_run_check_faults(ts_run *r, bool *back) {
   if (*back)
     err = go_back(r, what.text);
   else if (what.text)
-    err = stop(step, what.text);
+    err = stop(r, step, what.text);
 done:
   ts_str_reset(&what);
   return err;
@@ -74,7 +82,7 @@ ts_err ts_run_check_saved(ts_run *r) {
     return TS_OK;
   TS_TRY(ts_replicas_compare(r->t, &what));
   r->checked_step = r->t->step;
-  if (what.text) err = stop(r->t->step, what.text);
+  if (what.text) err = stop(r, r->t->step, what.text);
 done:
   ts_str_reset(&what);
   return err;

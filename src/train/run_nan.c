@@ -3,6 +3,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "train/late.h"
 #include "train/run_impl.h"
 
 /* Agreed before anything is saved over what was good. */
@@ -51,6 +52,7 @@ ts_err ts_run_roll_back(ts_run *r, ts_err code, const char *what) {
   TS_TRY(ts_settle(r->t, ts_trainer_let_go(r->t)));
   TS_TRY(ts_trainer_load(r->t, NULL, &old, &taken));
   TS_TRY(ts_trainer_place_again(r->t));
+  if (r->t->late) TS_TRY(ts_settle(r->t, ts_late_clear(r->t, r->t->late->nan)));
   r->saved_step = r->t->step;
   TS_TRY(ts_run_loaded(r, taken.text, old.lacks));
   TS_TRY(ts_settle(r->t, forget_lines(r, failed)));

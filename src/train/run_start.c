@@ -359,7 +359,8 @@ ts_err ts_run_open_loader(ts_run *r) {
   /* Batches that are left out make no step. */
   if (o.max_steps >= 0 && skipped > 0) o.max_steps += skipped;
   if (o.max_steps >= 0 &&
-      (c->run.on_nan != TS_ON_NAN_STOP || c->run.on_fault != TS_ON_FAULT_STOP))
+      (c->run.on_nan != TS_ON_NAN_STOP ||
+       (c->run.check != TS_CHECK_NONE && c->run.on_fault != TS_ON_FAULT_STOP)))
     o.max_steps = INT64_MAX / 2;
   TS_DO(ts_loader_create(&r->loader, r->train, &o, &r->state.loader));
   r->last_step = c->run.steps > 0 ? c->run.steps : ts_loader_end(r->loader);

@@ -18,7 +18,7 @@ with() {
   echo "$fault: code $code, not $want, or not \"$pattern\":"; cat "$work/err"; return 1
 }
 run() { fault=$1 want=$2 pattern=$3 n=$4 f=$5; shift 5
-  with "$fault" "$want" "$pattern" "${MPIRUN:-mpirun}" -q -n "$n" "$TESSERA" train "$work/small.deck" --quiet --set run.output="$work/$f" --set run.steps=20 "$@"; }
+  with "$fault" "$want" "$pattern" ${MPIRUN:-mpirun} -q -n "$n" "$TESSERA" train "$work/small.deck" --quiet --set run.output="$work/$f" --set run.steps=20 "$@"; }
 
 # A weight: at the next comparison; of two ranks nobody knows which.
 check "weight on 2" run flip_weight:1:7 6 'step 9: model/[^ ]*weight differs between ranks 0, 1,' 2 w2 $sums
@@ -89,6 +89,9 @@ quiet fused 2 --set pipeline.kind=fused_sparse_dist --set pipeline.lookup=before
 quiet prefetch 2 --set pipeline.kind=prefetch --set table_defaults.kernel=cached --set table_defaults.cache.load_factor=0.3
 quiet semi_sync 3 --set pipeline.kind=semi_sync --set pipeline.start_batch=4 --set pipeline.stash_gradients=true --set optimizer.in_backward=false
 quiet accumulate 3 --set run.accumulate=2 --set dense.parallel=fully_sharded --set optimizer.clip_norm=1
+quiet parts 3 --set run.accumulate=3
+quiet single 1 --set data.global_batch=1
+quiet bare 2 --set model.dense_arch=[] --set model.over_arch=[] --set 'model.layers=({name="y";kind="fm";in="fields";})'
 quiet serial 2 --set run.lanes=serial --set comm.reduce=mpi --set optimizer.ema=0.9
 quiet codecs 3 --set sharding.comm_dtype_forward=bf16 --set dense.comm_dtype=bf16 --set table_defaults.sharding=row_wise
 statistics='model.layers=({name="b";kind="mlp";in="dense";units=[16];},{name="x";kind="dot";in=["b","fields"];},{name="n";kind="batch_norm";in="x";},{name="h";kind="mlp";in="n";units=[16];dropout=0.2;},{name="y";kind="linear";in="h";units=1;})'

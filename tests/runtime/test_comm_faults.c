@@ -165,7 +165,8 @@ TS_TESTS(a_bit_of_a_message, 0, 3 * 9) {
   static room o;
   ts_token token = {{0}};
   if (ts_mpi_size() == 1 || !is_fake()) return;
-  /* Of sums by parts, and of sizes that go first, others wait for the rest. */
+  /* Other ranks wait for the rest of sums that go by parts, and of pieces whose
+   * sizes go first. */
   const bool parts = _i % 9 == 3 || _i % 9 >= 7;
   rig_start(variant, parts ? 1.5 : 50);
   memset(&o, 0, sizeof o);
@@ -183,7 +184,7 @@ TS_TESTS(a_bit_of_a_message, 0, 3 * 9) {
   ts_err err = go(&o, _i % 9, &token);
   if (err == TS_OK) err = ts_comm_wait(&token);
   ck_assert_ok(ts_fault_set(NULL, 0));
-  /* Of a broadcast there is one message. */
+  /* A broadcast has one message. */
   const bool there = r.rank == 1 && !(_i / 9 == 1 && _i % 9 == 4);
   if (there)
     expect_comm_error(err, "came from rank", "not those that it sent");
