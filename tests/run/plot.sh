@@ -44,7 +44,7 @@ lines_of() {
   for n in $(ls "$work/$1" | sed -n 's/^metrics\.\([0-9]*\)\.jsonl$/\1/p' | sort -n); do cat "$work/$1/metrics.$n.jsonl"; done |
     cat - "$work/$1/metrics.jsonl" | grep -v '"checkpoint":true' | sed 's/,"\(samples_per_s\|seconds\)":[^,}]*//'
 }
-few="--set run.eval_every=10 --set run.log_every=2 --set checkpoint.keep=9 --set metrics.rotate_mib=0.0005"
+few="--set run.eval_every=10 --set run.log_every=2 --set checkpoint.keep=9 --set metrics.rotate_mib=0.0003"
 check "several files" train 2 cut $few --set checkpoint.every=6 --set run.steps=20
 check "some" [ -s "$work/cut/metrics.3.jsonl" ]
 rm "$work"/cut/checkpoints/step-*[12]?.h5
