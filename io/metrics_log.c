@@ -34,8 +34,8 @@ static int64_t number_of(const char *name) {
   return name[8] != '0' && !strcmp(name + end, ".jsonl") ? n : 0;
 }
 
-/* Of the files that PATH was before: the number next to NUMBER, the greatest
- * below it or, with ABOVE, the least above it; 0 where there is none. */
+/* *OUT is the number next to NUMBER that a file which PATH was before has: the
+ * greatest below it or, with ABOVE, the least above it; 0 if there is none. */
 static ts_err next_to(int64_t *out, const char *path, int64_t number,
                       bool above) {
   ts_str folder = {0};

@@ -1,9 +1,9 @@
 /* metrics_log.h - metrics.jsonl: one JSON object a line.
  *
- * Where a size is given, a file that has it becomes metrics.1.jsonl, the next
- * metrics.2.jsonl, and so on: the log is these in their order and then
- * metrics.jsonl.  The lines of a step are in one file, so the newest file has
- * all of the last step's.
+ * A file that has grown to the size given becomes metrics.1.jsonl, the next
+ * metrics.2.jsonl, and so on; without a size none does.  The log is these in
+ * their order and then metrics.jsonl.  The lines of a step are in one file, so
+ * the newest file has all of the last step's.
  * All of it is Local. */
 #pragma once
 

@@ -9,7 +9,7 @@ AM_TESTS_ENVIRONMENT = TESSERA=$(abs_top_builddir)/tessera; \
 TEST_EXTENSIONS = .sh
 LOG_COMPILER = $(SHELL) $(srcdir)/tests/support/launch
 SH_LOG_COMPILER = $(SHELL) $(srcdir)/tests/support/launch
-EXTRA_DIST += tests/mutants.txt tests/support/mutants.py tests/support/launch tests/support/mpirun tests/support/lsan.supp \
+EXTRA_DIST += tests/mutants.txt tests/support/mutants.py tests/support/launch tests/support/lsan.supp \
   tests/support/batches.sh tests/support/common.sh tests/support/ids.sh tests/support/deck_text.h \
   tests/support/optim_config.h tests/support/comm_rig.h tests/support/folder.h tests/support/walk.h \
   tests/support/sparse_util.h tests/support/lane_tasks.h

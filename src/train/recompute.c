@@ -120,7 +120,7 @@ typedef struct ts_sum_arg {
   bool flip;
 } ts_sum_arg;
 
-/* Of BYTES at P. */
+/* Adds the sum of BYTES at P. */
 static ts_err add(const ts_recompute *r, uint64_t *sum, const char *p,
                   size_t bytes) {
   for (size_t n; bytes; p += n, bytes -= n) {

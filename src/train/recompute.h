@@ -21,7 +21,7 @@ void ts_recompute_begin(ts_trainer *);
 bool ts_recomputes(const ts_trainer *);
 
 /* The first time: lookup, where it has not been, forward, loss and backward.
- * Where layers add over ranks, or ranks share parameters, Collective.
+ * Collective where layers add over ranks, or ranks share parameters.
  * Enqueues. */
 ts_err ts_recompute_first(ts_trainer *, ts_inflight *);
 /* The second: hooks of the backward pass; the gradients at GRAD (n_features) of

@@ -56,7 +56,7 @@ static ts_err list(ts_trainer *t, ts_ckpt *ckpt, int32_t *first_table) {
 
 /* ---- sums ---------------------------------------------------------------- */
 
-/* Of what the host may touch, on N_THREADS. */
+/* The sum of BYTES at P, which the host may touch, by N_THREADS. */
 static uint64_t sum_here(const char *p, int64_t bytes, int n_threads) {
   const int64_t n = (bytes + PIECE - 1) / PIECE;
   uint64_t sum = 0;

@@ -304,7 +304,7 @@ static ts_err write_and_close(void *arg) {
   for (int64_t step = 4; step < 8; step++)
     TS_TRY(ts_metrics_log_line(l, &(ts_metrics_line){.step = step}));
 done:
-  /* What ends a run may have something to say still. */
+  /* A log that failed can be written to still, as a run that ends may. */
   if (l && err != TS_OK) {
     ts_err_record why;
     ts_err_take(&why);
